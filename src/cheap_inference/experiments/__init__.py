@@ -1,0 +1,1 @@
+"""One module a section: the measurements that its notebook asks for."""

@@ -1,0 +1,1 @@
+"""Records into words, tables and pictures. Nothing here loads torch or measures anything."""

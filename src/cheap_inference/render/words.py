@@ -1,0 +1,108 @@
+"""The reader's language: numbers and units by Babel, strings by gettext."""
+
+from __future__ import annotations
+
+import gettext as gettext_module
+from pathlib import Path
+
+from babel import Locale
+from babel.numbers import format_decimal, format_percent
+
+CATALOGUES = Path(__file__).parent.parent / "data" / "locale"
+DOMAIN = "cheap_inference"
+#: IEC binary steps: 2^10 bytes each.
+BINARY_STEP = 1024
+BINARY_UNITS = ("KiB", "MiB", "GiB", "TiB")
+#: French names the octet; the other languages keep the IEC symbols.
+FRENCH_UNITS = {"B": "o", "KiB": "Kio", "MiB": "Mio", "GiB": "Gio", "TiB": "Tio", "GB": "Go"}
+NO_BREAK_SPACE = "\u00a0"
+
+
+class Words:
+    """Numbers, units and sentences in one language.
+
+    A language without a catalogue falls back to the English strings, with its own number forms.
+    """
+
+    def __init__(self, locale: str):
+        self.locale = locale
+        self._babel = Locale.parse(locale)
+        self._catalogue = gettext_module.translation(DOMAIN, CATALOGUES, [locale], fallback=True)
+
+    def gettext(self, message: str) -> str:
+        """The message in this language."""
+        return self._catalogue.gettext(message) if message else ""
+
+    def ngettext(self, singular: str, plural: str, count: float) -> str:
+        """The message in the plural form that `count` asks for."""
+        return self._catalogue.ngettext(singular, plural, int(count))
+
+    def number(self, value: float, digits: int | None = None) -> str:
+        """A number in the locale's form; `digits` after the decimal mark, or as many as it needs."""
+        pattern = self._babel.decimal_formats[None].pattern.split(".")[0]
+        if digits is None:
+            digits = 0 if isinstance(value, int) else significant_digits(value)
+        return format_decimal(
+            value, format=f"{pattern}.{'0' * digits}" if digits else pattern, locale=self._babel
+        )
+
+    def tick(self, value: float) -> str:
+        """A number on an axis: as many digits as it needs and no trailing zeros."""
+        pattern = self._babel.decimal_formats[None].pattern.split(".")[0]
+        return format_decimal(value, format=f"{pattern}.######", locale=self._babel)
+
+    def spread(self, low: float, high: float, digits: int | None = None) -> str:
+        """A range, with the dash of the locale's typography."""
+        return f"{self.number(low, digits)}–{self.number(high, digits)}"
+
+    def percent(self, share: float, digits: int = 0) -> str:
+        """A share of one as a percentage."""
+        pattern = (
+            self._babel.percent_formats[None].pattern.replace("0", f"0.{'0' * digits}") if digits else None
+        )
+        return format_percent(share, format=pattern, locale=self._babel)
+
+    def unit(self, symbol: str) -> str:
+        """A unit's symbol in this language."""
+        return FRENCH_UNITS.get(symbol, symbol) if self.locale == "fr" else self.gettext(symbol)
+
+    def with_unit(self, number: str, symbol: str) -> str:
+        """A number and a unit that stay on one line."""
+        return f"{number}{NO_BREAK_SPACE}{self.unit(symbol)}" if symbol else number
+
+    def bytes(self, count: float) -> str:
+        """An amount of memory in the largest binary unit that leaves at least one."""
+        amount, symbol = float(count), "B"
+        for larger in BINARY_UNITS:
+            if abs(amount) < BINARY_STEP:
+                break
+            amount, symbol = amount / BINARY_STEP, larger
+        digits = 0 if symbol == "B" or amount == int(amount) else significant_digits(amount)
+        return self.with_unit(self.number(amount, digits), symbol)
+
+    def quantity(self, value: float | bool | str, unit: str = "") -> str:
+        """Any value of a record with its unit, for lists that mix units."""
+        if isinstance(value, bool):
+            return self.gettext("yes") if value else self.gettext("no")
+        if isinstance(value, str):
+            return value
+        if unit == "ratio":
+            return self.times(value)
+        return self.with_unit(self.number(value), unit)
+
+    def times(self, ratio: float, digits: int | None = None) -> str:
+        """A factor, as in "4.2 ×"."""
+        return f"{self.number(ratio, digits)}{NO_BREAK_SPACE}×"
+
+
+def significant_digits(value: float, *, wanted: int = 3) -> int:
+    """Digits after the decimal mark that show `wanted` significant ones (none for large numbers)."""
+    if value == 0 or value != value:
+        return 0
+    magnitude = 0
+    scaled = abs(value)
+    while scaled >= 10:
+        scaled, magnitude = scaled / 10, magnitude + 1
+    while scaled < 1 and magnitude > -9:
+        scaled, magnitude = scaled * 10, magnitude - 1
+    return max(0, wanted - 1 - magnitude)

@@ -1,0 +1,178 @@
+"""What a notebook calls: it opens a section, measures or replays, shows, and gives its verdicts."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import subprocess
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from . import claims, machine, records, sourcekey
+from .errors import UserError
+from .models import ModelSpec, resolve, resolve_device
+from .quantity import Quantity
+from .render.words import Words
+from .settings import LOCALES, MODES, check, one_of
+
+if TYPE_CHECKING:
+    from .models.load import LoadedModel
+
+#: Where records are kept; unset, as in a reader's own session, everything is measured and nothing stored.
+RECORDS_VARIABLE = "CHEAP_INFERENCE_RECORDS"
+#: Folder of the .ipynb that is being executed: its code cells are part of a record's key.
+NOTEBOOKS_VARIABLE = "CHEAP_INFERENCE_NOTEBOOKS"
+#: auto: replay what can be trusted, measure the rest; fresh: measure all; replay: never measure.
+MODE_VARIABLE = "CHEAP_INFERENCE_MODE"
+
+
+class Section:
+    """A section that a notebook has opened. Made by `open_section`."""
+
+    def __init__(self, record: records.Record, *, path: Path | None, spec: ModelSpec, words: Words):
+        self.record = record
+        self.path = path
+        self.spec = spec
+        self.words = words
+        self.device: str = record.run["device"]
+        self.parts = SimpleNamespace(**{name: records.decode(part) for name, part in record.parts.items()})
+        self._claimed: dict[str, Quantity] = {}
+
+    @cached_property
+    def lm(self) -> LoadedModel:
+        """The model, loaded when a measurement first asks for it (fp32 on a CPU)."""
+        from .models.load import load
+
+        return load(self.spec, device=self.device)
+
+    def measure(self, name: str, function: Callable[[], object]) -> object:
+        """Return the part `name`: from the record if it is there, else by calling `function`.
+
+        The result is read by attribute either way: objects come back as namespaces, tuples as lists.
+
+        Raises:
+            UserError: only replaying was asked for and the record lacks the part.
+        """
+        if name not in self.record.parts:
+            if os.environ.get(MODE_VARIABLE) == "replay":
+                raise UserError(
+                    f"No trusted record of {name!r} in {self.record.section}: build it without replay."
+                )
+            self.record.parts[name] = records.encode(function())
+            self._store()
+        part = records.decode(self.record.parts[name])
+        setattr(self.parts, name, part)
+        return part
+
+    def show(self, view: Callable[[SimpleNamespace, Words], object]) -> object:
+        """Render a view of what has been measured so far, in the reader's language."""
+        return view(self.parts, self.words)
+
+    def claim(self, claim_id: str, value: Quantity | bool | int | float) -> None:
+        """Register the value measured for one of the section's claims.
+
+        Raises:
+            KeyError: the section has no such claim.
+        """
+        claim = {item.id: item for item in claims.claims_of(self.record.section)}[claim_id]
+        self._claimed[claim_id] = value if isinstance(value, Quantity) else Quantity(value, claim.unit)
+
+    def verdicts(self) -> object:
+        """Show every claim of the section with its verdict, and keep the values in the record.
+
+        Raises:
+            AssertionError: a claim was forgotten, or an exact claim does not hold.
+        """
+        from .views.verdicts import verdict_table
+
+        mine = claims.claims_of(self.record.section)
+        forgotten = [claim.id for claim in mine if claim.id not in self._claimed]
+        assert not forgotten, f"claims without a value: {', '.join(forgotten)}"
+        encoded = {claim.id: records.encode(self._claimed[claim.id]) for claim in mine}
+        if self.record.claims != encoded:
+            self.record.claims = encoded
+            self._store()
+        outcomes = [
+            (
+                claim,
+                self._claimed[claim.id],
+                claims.evaluate(claim, self._claimed[claim.id], model_name=self.spec.name),
+            )
+            for claim in mine
+        ]
+        broken = [
+            claim.id for claim, _, outcome in outcomes if claim.kind == "exact" and outcome.verdict != "holds"
+        ]
+        assert not broken, f"exact claims that do not hold: {', '.join(broken)}"
+        return verdict_table(outcomes, self.words)
+
+    def _store(self) -> None:
+        if self.path is not None:
+            records.write(self.path, self.record)
+
+
+def open_section(slug: str, *, model: str, device: str, locale: str, **settings: object) -> Section:
+    """Check every parameter, find the model, and open the section's record if it can be trusted.
+
+    Raises:
+        UserError: a parameter, the model or the device is not usable here.
+    """
+    locale = one_of("locale", locale, LOCALES)
+    mode = one_of(MODE_VARIABLE, os.environ.get(MODE_VARIABLE, "auto"), MODES)
+    plain = {name: check(name, value) for name, value in settings.items()}
+    device = resolve_device(device)
+    spec = resolve(model, device=device)
+    run = describe_run(spec, device=device)
+    key = key_of(slug, run=run, settings=plain)
+    path = _record_path(run["id"], slug)
+    known = records.read(path) if path and mode != "fresh" else None
+    record = known if known and known.key == key else records.Record(slug, key, run, plain)
+    return Section(record, path=path, spec=spec, words=Words(locale))
+
+
+def key_of(slug: str, *, run: dict, settings: dict) -> str:
+    """The key that a record of this section must have to be trusted now."""
+    return records.make_key(
+        code=_code_digest(slug),
+        settings=settings,
+        model=[run["model"][field] for field in ("name", "revision", "sha256")],
+        device=run["device"],
+        machine=run["machine"],
+        versions=run["versions"],
+    )
+
+
+def describe_run(spec: ModelSpec, *, device: str) -> dict:
+    """Model, device, machine, versions, commit and date of a run, as records keep them."""
+    return {
+        "id": f"{spec.name}-{device}",
+        "model": {"name": spec.name, "title": spec.title, "revision": spec.revision, "sha256": spec.sha256},
+        "device": device,
+        "machine": machine.describe(),
+        "versions": machine.versions(),
+        "commit": _commit(),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+    }
+
+
+def _record_path(run_id: str, slug: str) -> Path | None:
+    root = os.environ.get(RECORDS_VARIABLE)
+    return records.path_of(Path(root), run_id, slug) if root else None
+
+
+def _code_digest(slug: str) -> str:
+    folder = os.environ.get(NOTEBOOKS_VARIABLE)
+    path = Path(folder, f"{slug}.ipynb") if folder else None
+    return sourcekey.code_digest(sourcekey.notebook_cells(path)) if path and path.exists() else ""
+
+
+def _commit() -> str:
+    here = Path(__file__).parent
+    git = ["git", "-C", str(here), "rev-parse", "--short=12", "HEAD"]
+    try:
+        return subprocess.run(git, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"

@@ -1,0 +1,41 @@
+"""Figures: a PNG, its alternative text, and an error for a glyph that no font has."""
+
+import struct
+
+import pytest
+
+from cheap_inference.render.figure import COLOURS, DOTS_PER_INCH, SIZE, figure, localise
+from cheap_inference.render.words import Words
+
+
+def draw(title, locale="en"):
+    words = Words(locale)
+
+    def fill(drawn):
+        axes = drawn.subplots()
+        axes.plot([1, 10000], [0.5, 1.5], color=COLOURS["with_cache"])
+        axes.set_title(title)
+        localise(axes, words)
+
+    return figure("test", fill, words, alt="A rising line.")
+
+
+def test_a_figure_is_a_png_of_the_stated_size_with_alt_text():
+    shown = draw("Rising")
+    width, height = struct.unpack(">II", shown.data["image/png"][16:24])
+    assert (width, height) == tuple(round(side * DOTS_PER_INCH) for side in SIZE)
+    assert shown.metadata == {"figure": "test", "alt": "A rising line."}
+    assert shown.data["text/plain"] == "A rising line."
+
+
+def test_the_same_input_gives_the_same_bytes():
+    assert draw("Rising").data == draw("Rising").data
+
+
+def test_devanagari_is_drawn():
+    assert draw("माध्यिका अनुपात", "hi").data["image/png"]
+
+
+def test_a_missing_glyph_is_an_error():
+    with pytest.raises(UserWarning, match="missing from font"):
+        draw("\U00013000")
