@@ -75,12 +75,22 @@ def reached_files(sources: list[str]) -> list[Path]:
     return sorted(set(seen.values()))
 
 
+def named_data(source: str) -> list[Path]:
+    """Data files of the package whose name stands as a string in `source`: a text, a list of questions."""
+    strings = {node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)}
+    files = (path for path in PACKAGE.joinpath("data").rglob("*") if path.is_file())
+    return sorted(path for path in files if path.name in strings)
+
+
 def code_digest(cells: list[str]) -> str:
-    """Digest of the cells and of every measuring module that they reach."""
+    """Digest of the cells, of every measuring module that they reach, and of the data those name."""
     digest = hashlib.sha256()
     for cell in cells:
         digest.update(normalised(cell).encode())
     for path in reached_files([*cells, ALWAYS]):
         digest.update(path.relative_to(PACKAGE).as_posix().encode())
-        digest.update(normalised(path.read_text(encoding="utf-8")).encode())
+        source = path.read_text(encoding="utf-8")
+        digest.update(normalised(source).encode())
+        for data in named_data(source):
+            digest.update(data.read_bytes())
     return digest.hexdigest()

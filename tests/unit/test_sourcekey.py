@@ -16,7 +16,9 @@ def package(tmp_path, monkeypatch):
     files = {
         "__init__.py": "",
         "cost.py": "from .basis import one\n\ndef total(n):\n    return n * one()\n",
-        "basis.py": "def one():\n    return 1\n",
+        "basis.py": "def one():\n    return 1\n\n\nTEXT = 'words.txt'\n",
+        "data/words.txt": "first",
+        "data/other.txt": "first",
         "unused.py": "x = 1\n",
         "models/__init__.py": "",
         "models/load.py": "def load():\n    return 1\n",
@@ -41,6 +43,7 @@ def digest(*cells):
         ("cost.py", "n * one()", "n + one()"),
         ("basis.py", "return 1", "return 2"),
         ("models/load.py", "return 1", "return 2"),
+        ("data/words.txt", "first", "second"),
     ],
 )
 def test_changing_code_that_is_reached_changes_the_digest(package, file, old, new):
@@ -54,8 +57,12 @@ def test_changing_code_that_is_reached_changes_the_digest(package, file, old, ne
     ("file", "text"),
     [
         ("unused.py", "x = 2\n"),
+        ("data/other.txt", "second"),
         ("views/cost.py", "def table():\n    return 'b'\n"),
-        ("basis.py", '"""A docstring."""\n\n\ndef one():\n    """One."""\n    # why\n    return 1\n'),
+        (
+            "basis.py",
+            '"""A docstring."""\n\n\ndef one():\n    """One."""\n    # why\n    return 1\n\n\nTEXT = "words.txt"\n',
+        ),
     ],
 )
 def test_wording_comments_and_unreached_code_do_not(package, file, text):
