@@ -21,6 +21,8 @@ from .errors import UserError
 from .quantity import Quantity
 
 SCHEMA = 1
+#: A temporary file is its owner's alone; a record is to be served and shared.
+READABLE = 0o644
 
 
 @dataclass
@@ -120,6 +122,7 @@ def write_atomically(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
+        os.chmod(temporary, READABLE)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()

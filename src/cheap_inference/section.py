@@ -126,17 +126,17 @@ def open_section(slug: str, *, model: str, device: str, locale: str, **settings:
     device = resolve_device(device)
     spec = resolve(model, device=device)
     run = describe_run(spec, device=device)
-    key = key_of(slug, run=run, settings=plain)
+    key = key_of(run=run, settings=plain, notebook=_notebook_path(slug))
     path = _record_path(run["id"], slug)
     known = records.read(path) if path and mode != "fresh" else None
     record = known if known and known.key == key else records.Record(slug, key, run, plain)
     return Section(record, path=path, spec=spec, words=Words(locale))
 
 
-def key_of(slug: str, *, run: dict, settings: dict) -> str:
-    """The key that a record of this section must have to be trusted now."""
+def key_of(*, run: dict, settings: dict, notebook: Path | None) -> str:
+    """The key that a record must have to be trusted now; `notebook` is the .ipynb whose cells measure."""
     return records.make_key(
-        code=_code_digest(slug),
+        code=sourcekey.code_digest(sourcekey.notebook_cells(notebook)) if notebook else "",
         settings=settings,
         model=[run["model"][field] for field in ("name", "revision", "sha256")],
         device=run["device"],
@@ -163,10 +163,10 @@ def _record_path(run_id: str, slug: str) -> Path | None:
     return records.path_of(Path(root), run_id, slug) if root else None
 
 
-def _code_digest(slug: str) -> str:
+def _notebook_path(slug: str) -> Path | None:
     folder = os.environ.get(NOTEBOOKS_VARIABLE)
     path = Path(folder, f"{slug}.ipynb") if folder else None
-    return sourcekey.code_digest(sourcekey.notebook_cells(path)) if path and path.exists() else ""
+    return path if path and path.exists() else None
 
 
 def _commit() -> str:

@@ -49,6 +49,7 @@ def test_a_written_record_is_read_back_equal(tmp_path):
     assert records.read(path) == make_record()
     assert path == tmp_path / "m-cpu" / "kv-cache.json"
     assert list(path.parent.iterdir()) == [path]
+    assert path.stat().st_mode & 0o777 == records.READABLE
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])

@@ -53,10 +53,10 @@ def verdict_table(outcomes: list[tuple[Claim, Quantity, Outcome]], words: Words)
     caption = words.gettext("What the chapter claims and what was found here")
     headings = (
         words.gettext("Claim"),
-        words.gettext("Kind"),
-        words.gettext("Chapter"),
-        words.gettext("Here"),
         words.gettext("Verdict"),
+        words.gettext("Here"),
+        words.gettext("Chapter"),
+        words.gettext("Kind"),
     )
     head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
     body = "\n".join(_row(claim, value, outcome, words) for claim, value, outcome in outcomes)
@@ -73,9 +73,9 @@ def _row(claim: Claim, value: Quantity, outcome: Outcome, words: Words) -> str:
     verdict = f"{SIGNS[outcome.verdict]} {verdict_words(outcome.verdict, words)}"
     cells = [
         f'<th scope="row">{escape(words.gettext(claim.text))}</th>',
-        f"<td>{escape(kind_words(claim.kind, words))}</td>",
-        f"<td>{escape(chapter_value(claim, words))}</td>",
-        f"<td{varies}>{escape(measured_value(value, words))}</td>",
         f'<td{varies}><span class="verdict {outcome.verdict}">{escape(verdict)}</span></td>',
+        f"<td{varies}>{escape(measured_value(value, words))}</td>",
+        f"<td>{escape(chapter_value(claim, words))}</td>",
+        f"<td>{escape(kind_words(claim.kind, words))}</td>",
     ]
     return f"<tr>{''.join(cells)}</tr>"

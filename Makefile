@@ -1,0 +1,51 @@
+# make book   from a fresh clone to _build/site/index.html
+# make check  lint, unit and structure tests; measures nothing
+# make test   everything: what CI runs
+# make reference  write reference/ anew, after a change of a notebook that is meant
+#
+# PYTHON          Python 3.11 or later, for creating .venv (default: python3)
+# TORCH_INDEX_URL an index with another build of torch. On Linux the default registry's build carries
+#                 several GB of CUDA; https://download.pytorch.org/whl/cpu has one for the CPU alone.
+
+PYTHON ?= python3
+TORCH_INDEX_URL ?=
+BIN := .venv/bin
+# The build that reference/ is compared with, on any machine.
+REFERENCE := --model smollm2-135m --device cpu --locale en
+READY := .venv/ready
+
+.PHONY: book check test setup clean reference
+
+book: setup
+	$(BIN)/python scripts/build.py
+
+setup: $(READY)
+
+# pip runs only when the pins or the package's metadata have changed.
+$(READY): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or later is needed, and $(PYTHON) is not: try make PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(if $(TORCH_INDEX_URL),$(BIN)/pip install --quiet --index-url $(TORCH_INDEX_URL) $$(grep '^torch==' requirements.txt))
+	$(BIN)/pip install --quiet --requirement requirements.txt
+	$(BIN)/pip install --quiet --no-deps --editable .
+	touch $@
+
+check: setup
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pytest tests/unit tests/book -m "not model and not site"
+
+# The English book makes the one measurement; nbval and the site tests use its records.
+test: check
+	$(BIN)/python scripts/build.py $(REFERENCE)
+	$(BIN)/python scripts/compare_reference.py
+	$(BIN)/pytest tests/parity
+	$(BIN)/pytest tests/unit tests/book -m "model or site"
+
+reference: setup
+	$(BIN)/python scripts/build.py $(REFERENCE)
+	$(BIN)/python scripts/reference.py
+
+clean:
+	rm -rf _build

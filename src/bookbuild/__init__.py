@@ -1,0 +1,1 @@
+"""Builds the book: notebooks in, a site out. The measurement package knows nothing of it."""

@@ -1,0 +1,77 @@
+"""One language's pages, as the folder that jupyter-book reads."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+import yaml
+
+from cheap_inference import records
+from cheap_inference.render.words import Words
+
+from .configuration import configuration
+from .contents import Contents
+from .files import emptied
+from .layout import Layout
+from .links import relink
+from .notebook_page import page_of, site_source
+from .origin import origin_of
+from .outputs import tables
+from .stage import write_notebook
+
+THEME_PARTS = ("_static", "_templates")
+
+
+@dataclass(frozen=True)
+class Edition:
+    """What the pages of one language are made of.
+
+    Attributes:
+        locales: all languages of the site, for the switcher.
+        run_id: the folder of the records that the pages show.
+        generated: HTML by name; a line `<!-- name -->` in a page is replaced by it.
+    """
+
+    contents: Contents
+    locale: str
+    locales: tuple[str, ...]
+    run_id: str
+    generated: dict[str, str]
+
+
+def stage_edition(layout: Layout, edition: Edition) -> None:
+    """Fill the folder that jupyter-book reads."""
+    folder = emptied(layout.stage(edition.locale))
+    for part in THEME_PARTS:
+        shutil.copytree(layout.pages / part, folder / part)
+    for page in edition.contents.pages:
+        _stage_page(layout.pages / f"{page}.md", folder, edition)
+    for slug in edition.contents.sections:
+        _stage_section(layout, slug, folder, edition)
+    config = configuration(layout.root / "_config.yml", Words(edition.locale), locales=edition.locales)
+    for name, content in (("_config.yml", config), ("_toc.yml", edition.contents.toc)):
+        (folder / name).write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
+
+
+def _stage_page(source: Path, folder: Path, edition: Edition) -> None:
+    text = relink(source.read_text(encoding="utf-8"), lambda page: site_source(page, edition.contents))
+    (folder / source.name).write_text(filled(text, edition.generated), encoding="utf-8")
+
+
+def filled(text: str, generated: dict[str, str]) -> str:
+    """The text of a page with the generated parts in their places."""
+    for name, html in generated.items():
+        # An empty line would end the HTML block and let Markdown read the rest.
+        lines = [line for line in html.splitlines() if line.strip()]
+        text = text.replace(f"<!-- {name} -->", "\n".join(lines))
+    return text
+
+
+def _stage_section(layout: Layout, slug: str, folder: Path, edition: Edition) -> None:
+    executed = nbformat.read(layout.executed(edition.locale) / f"{slug}.ipynb", as_version=4)
+    record = records.read(records.path_of(layout.records, edition.run_id, slug))
+    origin = origin_of(record, tables(slug, executed), Words(edition.locale))
+    write_notebook(folder / f"{slug}.ipynb", page_of(slug, executed, edition.contents, origin=origin))

@@ -1,0 +1,73 @@
+"""The finished site: every language's pages, the data behind them, and a start page."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from importlib import resources
+from pathlib import Path
+
+import nbformat
+
+from .contents import Contents
+from .files import emptied
+from .layout import Layout
+from .outputs import tables
+from .stage import publish_notebooks
+from .start_page import start_page
+
+MATHJAX = "sphinx-mathjax-offline"
+#: Files that Sphinx and the theme leave beside the pages and no page asks for.
+LEFTOVERS = (".buildinfo", "objects.inv", "*webpack-macros.html")
+#: Parts of MathJax that `tex-chtml.js` can ask for; the rest are other formats of output.
+MATHJAX_PARTS = ("tex-chtml.js", "a11y", "adaptors", "input", "output/chtml", "sre", "ui")
+
+
+def assemble_site(
+    layout: Layout, contents: Contents, locales: tuple[str, ...], *, title: str, scoreboard: dict
+) -> Path:
+    """Put the site together in a new folder, then swap it in; return its start page."""
+    folder = emptied(layout.build / "site.new")
+    for locale in locales:
+        shutil.copytree(layout.html(locale), folder / locale, ignore=shutil.ignore_patterns(*LEFTOVERS))
+        publish_notebooks(layout, contents, locale, folder / "notebooks" / locale)
+    copy_mathjax(folder / "_shared" / "mathjax")
+    write_tables(layout, contents, locales[0], folder / "data")
+    for root in (layout.committed_records, layout.records):
+        if root.is_dir():
+            shutil.copytree(root, folder / "records", dirs_exist_ok=True, ignore=_only_records)
+    (folder / "scoreboard.json").write_text(
+        json.dumps(scoreboard, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
+    )
+    (folder / "index.html").write_text(
+        start_page(layout.pages / "start_page.html", locales, title=title), encoding="utf-8"
+    )
+    shutil.rmtree(layout.site, ignore_errors=True)
+    folder.rename(layout.site)
+    return layout.site / "index.html"
+
+
+def write_tables(layout: Layout, contents: Contents, locale: str, folder: Path) -> None:
+    """Write every table as CSV, `<slug>/<table>.csv`; they are the same in all languages."""
+    for slug in contents.sections:
+        notebook = nbformat.read(layout.executed(locale) / f"{slug}.ipynb", as_version=4)
+        (folder / slug).mkdir(parents=True)
+        for name, text in tables(slug, notebook).items():
+            (folder / slug / f"{name}.csv").write_text(text, encoding="utf-8", newline="")
+
+
+def copy_mathjax(folder: Path) -> None:
+    """Copy the one MathJax that all languages share: the site asks nothing of other servers."""
+    source = Path(str(resources.files(MATHJAX))) / "static" / "mathjax"
+    for part in MATHJAX_PARTS:
+        copy = shutil.copytree if (source / part).is_dir() else shutil.copyfile
+        (folder / part).parent.mkdir(parents=True, exist_ok=True)
+        copy(source / part, folder / part)
+
+
+def _only_records(folder: str, names: list[str]) -> set[str]:
+    return {
+        name
+        for name in names
+        if not (name.endswith(".json") or Path(folder, name).is_dir()) or name[0] == "."
+    }

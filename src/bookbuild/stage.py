@@ -1,0 +1,56 @@
+"""Notebook sources into notebooks without outputs: what is executed, and what readers download."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbformat import NotebookNode
+
+from cheap_inference.records import write_atomically
+
+from .contents import Contents
+from .files import emptied
+from .layout import Layout
+from .links import relink_notebook
+
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+
+
+def stage_notebooks(layout: Layout, contents: Contents, locale: str) -> None:
+    """Write the notebook of every section in `contents`, in one language, and no others."""
+    folder = emptied(layout.notebooks(locale))
+    for slug in contents.sections:
+        write_notebook(folder / f"{slug}.ipynb", read_source(layout.sources / f"{slug}.md"))
+
+
+def publish_notebooks(layout: Layout, contents: Contents, locale: str, folder: Path) -> None:
+    """Write the staged notebooks for readers: their links lead to each other and to pages of the site."""
+
+    def target(page: str) -> str | None:
+        if page in contents.left_out:
+            return None
+        return f"{page}.ipynb" if page in contents.sections else f"../../{locale}/{page}.html"
+
+    folder.mkdir(parents=True)
+    for slug in contents.sections:
+        notebook = nbformat.read(layout.notebooks(locale) / f"{slug}.ipynb", as_version=4)
+        relink_notebook(notebook, target)
+        (folder / f"{slug}.ipynb").write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
+
+
+def read_source(path: Path) -> NotebookNode:
+    """Read a jupytext notebook, with a fixed kernel, fixed cell ids and no other metadata than tags."""
+    notebook = jupytext.read(path, fmt="md:myst")
+    notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL, "language_info": {"name": "python"}})
+    for index, cell in enumerate(notebook.cells):
+        cell.id = f"{path.stem}-{index}"
+        cell.metadata = nbformat.from_dict({"tags": cell.metadata["tags"]} if "tags" in cell.metadata else {})
+    return notebook
+
+
+def write_notebook(path: Path, notebook: NotebookNode) -> None:
+    """Write a notebook, the same bytes for the same notebook."""
+    nbformat.validate(notebook)
+    write_atomically(path, nbformat.writes(notebook) + "\n")
