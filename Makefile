@@ -34,7 +34,7 @@ $(READY): requirements.txt pyproject.toml
 check: setup
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/pytest tests/unit tests/book -m "not model and not site"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 tests/unit tests/book -m "not model and not site"
 
 # The English book makes the one measurement; nbval and the site tests use its records.
 test: check

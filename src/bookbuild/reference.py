@@ -63,24 +63,21 @@ def _comparable(output: NotebookNode) -> NotebookNode:
     return output
 
 
-def compare_references(layout: Layout) -> int:
+def compare_references(layout: Layout, folder: Path | None = None) -> int:
     """Execute `reference/` with nbval, replaying this machine's records of the default model on the CPU.
+
+    Args:
+        folder: other notebooks to compare with, in place of `reference/`.
 
     Returns:
         pytest's exit status.
     """
+    folder = folder or layout.reference
     sanitize = layout.root / "tests" / "book" / "nbval_sanitize.cfg"
-    environment = kernel_environment(records=layout.records, notebooks=layout.reference, mode="replay")
+    environment = kernel_environment(records=layout.records, notebooks=folder, mode="replay")
+    options = ["--nbval", "--nbval-sanitize-with", str(sanitize), "--rootdir", str(layout.root), str(folder)]
     return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "--nbval",
-            "--nbval-sanitize-with",
-            str(sanitize),
-            str(layout.reference),
-        ],
+        [sys.executable, "-m", "pytest", *options],
         cwd=layout.root,
         env={**environment, "CUDA_VISIBLE_DEVICES": ""},
         check=False,

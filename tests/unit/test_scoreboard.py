@@ -45,7 +45,7 @@ KV_CLAIMS = {
     "kv-cache.tokens-identical": quantity(True, ""),
     "kv-cache.faster": quantity(1.1, "ratio", 0.9, 1.3, 9),
     "kv-cache.score-row-bytes": quantity(16_384, "bytes"),
-    "kv-cache.macs-uncached-4096": quantity(2_933_104_836_608, "macs"),
+    "kv-cache.macs-uncached-4096": quantity(2_933_104_836_608, "MACs"),
     "kv-cache.positions": quantity(3_049, "positions"),
 }
 

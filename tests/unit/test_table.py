@@ -25,7 +25,7 @@ def test_html_is_escaped_localised_and_marked():
     html = make("fr", marked=[1]).data["text/html"]
     assert "with &lt;cache&gt;" in html
     assert "1\u202f234\u202f567" in html
-    assert '<td class="number varies">9,2 (9,0–9,5)</td>' in html
+    assert '<td class="number varies">9,2 <span class="spread">(9,0–9,5)</span></td>' in html
     assert html.count('<tr class="marked">') == 1
     assert '<span class="unit">ms</span>' in html
     assert '<td class="number">–</td>' in html

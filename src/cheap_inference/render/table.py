@@ -83,7 +83,7 @@ def _heading(column: Column, words: Words, numeric: bool) -> str:
 def _cell(value: object, column: Column, words: Words, *, numeric: bool, header: bool) -> str:
     classes = " ".join(filter(None, ("number" if numeric else "", "varies" if column.varies else "")))
     attribute = f' class="{classes}"' if classes else ""
-    text = escape(_text(value, column, words))
+    text = escape(_text(value, column, words)) + _spread(value, column, words)
     return f'<th scope="row"{attribute}>{text}</th>' if header else f"<td{attribute}>{text}</td>"
 
 
@@ -96,10 +96,14 @@ def _text(value: object, column: Column, words: Words) -> str:
     if isinstance(raw, str):
         return raw
     scaled = raw if column.scale == 1 else raw * column.scale
-    text = words.number(scaled, column.digits)
-    if isinstance(value, Quantity) and value.low is not None and value.n > 1:
-        text += f" ({words.spread(value.low * column.scale, value.high * column.scale, column.digits)})"
-    return text
+    return words.number(scaled, column.digits)
+
+
+def _spread(value: object, column: Column, words: Words) -> str:
+    if not isinstance(value, Quantity) or value.low is None or value.n == 1:
+        return ""
+    ends = words.spread(value.low * column.scale, value.high * column.scale, column.digits)
+    return f' <span class="spread">({escape(ends)})</span>'
 
 
 def _raw(value: object) -> object:
