@@ -87,7 +87,5 @@ def _result(claim: Claim, records: Sequence[Record]) -> dict:
 
 
 def _quantity(encoded: Mapping | None) -> Quantity | None:
-    """A record's JSON form of a quantity; a value of None says that it was not measured."""
-    if encoded is None or encoded["value"] is None:
-        return None
-    return Quantity(**encoded)
+    """A record's JSON form of a quantity; None says that it could not be measured."""
+    return None if encoded is None else Quantity(**encoded)

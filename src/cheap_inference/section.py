@@ -39,7 +39,7 @@ class Section:
         self.words = words
         self.device: str = record.run["device"]
         self.parts = SimpleNamespace(**{name: records.decode(part) for name, part in record.parts.items()})
-        self._claimed: dict[str, Quantity] = {}
+        self._claimed: dict[str, Quantity | None] = {}
 
     @cached_property
     def lm(self) -> LoadedModel:
@@ -71,14 +71,15 @@ class Section:
         """Render a view of what has been measured so far, in the reader's language."""
         return view(self.parts, self.words)
 
-    def claim(self, claim_id: str, value: Quantity | bool | int | float) -> None:
-        """Register the value measured for one of the section's claims.
+    def claim(self, claim_id: str, value: Quantity | bool | int | float | None) -> None:
+        """Register the value measured for one of the section's claims; None: it cannot be measured here.
 
         Raises:
             KeyError: the section has no such claim.
         """
         claim = {item.id: item for item in claims.claims_of(self.record.section)}[claim_id]
-        self._claimed[claim_id] = value if isinstance(value, Quantity) else Quantity(value, claim.unit)
+        plain = value is None or isinstance(value, Quantity)
+        self._claimed[claim_id] = value if plain else Quantity(value, claim.unit)
 
     def verdicts(self) -> object:
         """Show every claim of the section with its verdict, and keep the values in the record.

@@ -166,6 +166,14 @@ def test_a_machine_claim_that_does_not_hold_is_only_reported():
     assert "does not hold here" in page.verdicts().data["text/html"]
 
 
+def test_a_claim_that_cannot_be_measured_here_is_said_to_be_so(kept):
+    page = opened()
+    registered(page)
+    page.claim("kv-cache.faster", None)
+    assert "– not measured" in page.verdicts().data["text/html"]
+    assert records.read(page.path).claims["kv-cache.faster"] is None
+
+
 def test_an_unknown_claim_is_an_error():
     with pytest.raises(KeyError):
         opened().claim("kv-cache.nonsense", 1)

@@ -434,13 +434,14 @@ def decode_figure(record: SimpleNamespace, words: Words) -> Display:
         axes.plot(contexts, predicted, "--", color=COLOURS["reference"])
         axes.set_xscale("log", base=2)
         axes.set_ylim(0, 1.12 * max(*predicted, *(row.step.high for row in rows)))
-        curves = [
-            ([row.step.value for row in rows], words.gettext("measured"), COLOURS["decode"]),
-            (predicted, words.gettext("if only bytes counted"), COLOURS["reference"]),
+        names = [
+            (rows[-1].step.value, words.gettext("measured"), COLOURS["decode"]),
+            (predicted[-1], words.gettext("if only bytes counted"), COLOURS["reference"]),
         ]
-        (below, *low), (_, *high) = sorted(curves, key=lambda curve: curve[0][-1])
-        _label(axes, (contexts[-1], below[contexts.index(claimed)]), *low, above=False)
-        _label(axes, (contexts[-2], max(predicted[-2], rows[-2].step.high)), *high, above=True)
+        (_, *low), (_, *high) = sorted(names)
+        under, over = contexts.index(claimed), -2  # clear of both lines and of the band
+        _label(axes, (contexts[-1], min(predicted[under], rows[under].step.low)), *low, above=False)
+        _label(axes, (contexts[over], max(predicted[over], rows[over].step.high)), *high, above=True)
         axes.set_title(_decode_title(rows[-1], words))
         axes.set_xlabel(words.gettext("tokens in the cache (log scale)"))
         axes.set_ylabel(words.gettext("milliseconds a step"))

@@ -40,15 +40,17 @@ def chapter_value(claim: Claim, words: Words) -> str:
     return words.with_unit(written, "×" if unit == "ratio" else unit)
 
 
-def measured_value(value: Quantity, words: Words) -> str:
-    """The value found here, with its spread where it has one."""
+def measured_value(value: Quantity | None, words: Words) -> str:
+    """The value found here, with its spread where it has one; a dash where nothing was measured."""
+    if value is None:
+        return "–"
     text = words.quantity(value.value, value.unit)
     return (
         f"{text} ({words.spread(value.low, value.high)})" if value.low is not None and value.n > 1 else text
     )
 
 
-def verdict_table(outcomes: list[tuple[Claim, Quantity, Outcome]], words: Words) -> Display:
+def verdict_table(outcomes: list[tuple[Claim, Quantity | None, Outcome]], words: Words) -> Display:
     """All claims of a section; cells of machine claims are marked as varying."""
     caption = words.gettext("What the chapter claims and what was found here")
     headings = (
@@ -68,7 +70,7 @@ def verdict_table(outcomes: list[tuple[Claim, Quantity, Outcome]], words: Words)
     return Display({"text/html": html, "text/plain": caption})
 
 
-def _row(claim: Claim, value: Quantity, outcome: Outcome, words: Words) -> str:
+def _row(claim: Claim, value: Quantity | None, outcome: Outcome, words: Words) -> str:
     varies = ' class="varies"' if claim.kind == "machine" else ""
     verdict = f"{SIGNS[outcome.verdict]} {verdict_words(outcome.verdict, words)}"
     cells = [
