@@ -13,6 +13,8 @@ BIN := .venv/bin
 # The build that reference/ is compared with, on any machine.
 REFERENCE := --model smollm2-135m --device cpu --locale en
 READY := .venv/ready
+# Waiting threads that spin make torch many times slower beside a busy neighbour.
+export OMP_WAIT_POLICY := passive
 
 .PHONY: book check test setup clean reference
 
