@@ -332,11 +332,13 @@ def levels_sentence(record: SimpleNamespace, words: Words) -> Display:
 
 
 def _columns(words: Words, positions: int) -> tuple[Column, ...]:
+    """Marked as varying: rounding on the fly turns a processor's last bits into other codes."""
+    agreed = words.gettext("Same choice, of {n}").format(n=positions)
     return (
         Column("technique", words.gettext("Technique")),
-        Column("perplexity", words.gettext("Perplexity")),
-        Column("ratio", words.gettext("÷ full precision"), digits=2),
-        Column("agreed", words.gettext("Same choice, of {n}").format(n=positions), digits=0),
+        Column("perplexity", words.gettext("Perplexity"), varies=True),
+        Column("ratio", words.gettext("÷ full precision"), digits=2, varies=True),
+        Column("agreed", agreed, digits=0, varies=True),
     )
 
 
