@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 from matplotlib.figure import Figure
 
+from ..claims import claims_of
 from ..render.display import Display, sentence
 from ..render.figure import COLOURS, figure, localise
 from ..render.table import Column, table
@@ -13,8 +14,6 @@ from ..render.words import Words
 
 MEBIBYTE = 2**20
 HEADLINE = 256
-#: The chapter's own ratio, which the sentence about it puts beside three ways of counting.
-CHAPTER_RATIO = 8.3
 
 
 def _headline(record: SimpleNamespace) -> SimpleNamespace:
@@ -134,7 +133,8 @@ def chapter_ratio(record: SimpleNamespace, words: Words) -> Display:
         (row.ratio_plain, words.gettext("all logits in every pass of both loops, the prefill included")),
         (row.ratio_last, words.gettext("only the last logits in both loops")),
     )
-    nearest = min(ways, key=lambda way: abs(way[0] - CHAPTER_RATIO))
+    claim = next(claim for claim in claims_of("peak-memory") if claim.id == "peak-memory.less-with-cache")
+    nearest = min(ways, key=lambda way: abs(way[0] - claim.chapter_value))
     text = words.gettext(
         "The chapter's shape in 16 bits gives three ratios: {ratio_all} with {all}; {ratio_plain} with {plain}; "
         "{ratio_last} with {last}. The chapter's {chapter} lies nearest to {nearest}, which suggests that this is how "
@@ -146,7 +146,7 @@ def chapter_ratio(record: SimpleNamespace, words: Words) -> Display:
         all=ways[0][1],
         plain=ways[1][1],
         last=ways[2][1],
-        chapter=words.number(CHAPTER_RATIO, 1),
+        chapter=words.tick(claim.chapter_value),
         nearest=words.times(nearest[0], 1),
         way=nearest[1],
     )
