@@ -14,7 +14,7 @@ from transformers import BertConfig, BertForMaskedLM, LlamaConfig, PreTrainedTok
 from cheap_inference.errors import UserError
 from cheap_inference.models import hub, resolve
 from cheap_inference.models import load as loading
-from cheap_inference.models.load import chapter_config, default_dtype, load, random_model
+from cheap_inference.models.load import chapter_config, default_dtype, load, random_model, zero_model
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -342,3 +342,15 @@ def test_a_download_that_breaks_off_is_said(monkeypatch):
     monkeypatch.setattr(hub, "_online_commit", lambda repo, revision: COMMIT)
     with pytest.raises(UserError, match=r"org/tiny cannot be downloaded \(reset by peer\)"):
         hub.snapshot("org/tiny", COMMIT)
+
+
+def test_a_zero_model_has_the_shape_and_no_values():
+    config = chapter_config()
+    config.num_hidden_layers, config.vocab_size = 1, 64
+    model = zero_model(config, dtype=torch.float16)
+    like = random_model(config, dtype=torch.float16, seed=0)
+    assert {n: p.shape for n, p in model.named_parameters()} == {
+        n: p.shape for n, p in like.named_parameters()
+    }
+    assert model.get_output_embeddings().weight is model.get_input_embeddings().weight  # tied
+    assert all(p.dtype == torch.float16 and not p.any() and not p.requires_grad for p in model.parameters())

@@ -10,7 +10,7 @@ import torch
 from cheap_inference import memory, records
 from cheap_inference.experiments import peak_memory as experiment
 from cheap_inference.kv_cache import bytes_per_token
-from cheap_inference.models.load import random_model
+from cheap_inference.models.load import random_model, zero_model
 from cheap_inference.render.words import Words
 from cheap_inference.views import peak_memory as view
 
@@ -29,6 +29,11 @@ def split(peak, logits=0):
 def shown(view_function, **parts):
     found = {name: records.decode(records.encode(part)) for name, part in parts.items()}
     return view_function(SimpleNamespace(**found), Words("en")).data["text/plain"].replace("\u00a0", " ")
+
+
+def test_bytes_do_not_depend_on_the_values(row, tiny_llama):
+    zero = zero_model(tiny_llama.config, dtype=torch.float32)
+    assert experiment.peak_row(zero, torch.arange(48)[None] % VOCABULARY, 32) == row
 
 
 def test_parts_add_up_to_the_peak(row):

@@ -19,6 +19,7 @@ Loop = Callable[[torch.nn.Module, torch.Tensor, int], torch.Tensor]
 Attention = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 REPEATS = 3
+HEAD_REPEATS = 5
 HEAD_DIM = 64
 HEAD_CONTEXTS = (256, 512, 1024, 2048, 4096, 8192)
 COUNTED_LENGTHS = (64, 256, 1024, 4096)
@@ -120,17 +121,22 @@ def compare_loops(
     prompt = prompt_ids(lm, prompt_tokens)
     margins = generate_with_margins(lm.model, prompt, new_tokens).margins
     noise = logit_noise(lm, prompt)
-    outputs = [loop(lm.model, prompt, new_tokens).tolist() for loop in (without_cache, with_cache)]
+    outputs: dict[str, list[int]] = {}
+
+    def write(name: str, loop: Loop) -> None:
+        outputs[name] = loop(lm.model, prompt, new_tokens).tolist()
+
     samples = timing.interleaved(
         {
-            "without": lambda: without_cache(lm.model, prompt, new_tokens),
-            "with": lambda: with_cache(lm.model, prompt, new_tokens),
-            "with again": lambda: with_cache(lm.model, prompt, new_tokens),
+            "without": lambda: write("without", without_cache),
+            "with": lambda: write("with", with_cache),
+            "with again": lambda: write("with again", with_cache),
         },
         repeats=REPEATS,
-        warmup=0,
+        warmup=0,  # the margins above have warmed the model up, and the loop without a cache is long
         device=lm.device,
     )
+    pair = outputs["without"], outputs["with"]
     positions = {
         cached: cost.positions_processed(prompt_tokens=prompt_tokens, new_tokens=new_tokens, cached=cached)
         for cached in (False, True)
@@ -138,7 +144,7 @@ def compare_loops(
     return Loops(
         prompt_tokens=prompt_tokens,
         new_tokens=new_tokens,
-        identical=outputs[0] == outputs[1] or first_difference_is_a_tie(*outputs, margins, noise),
+        identical=pair[0] == pair[1] or first_difference_is_a_tie(*pair, margins, noise),
         smallest_margin=min(margins),
         logit_noise=noise,
         passes=new_tokens,
@@ -211,7 +217,7 @@ def _head_row(attention: Attention, context: int, device: torch.device) -> HeadR
             "without": lambda: attention(query, key, value),
             "with": lambda: attention(query[-1:], key, value),
         },
-        repeats=7,
+        repeats=HEAD_REPEATS,
         warmup=1,
         device=device,
     )

@@ -20,17 +20,17 @@ from ..quantity import Quantity
 Clock = Callable[[], float]
 Serve = Callable[[torch.nn.Module, torch.Tensor, int, Clock], list[float]]
 
-REQUESTS = 5
+REQUESTS = 3
 PROMPTS = (16, 32, 64, 128, 256, 512, 1024)
-PROMPT_REPEATS = 4
+PROMPT_REPEATS = 3
 #: Caches that every model is given, and the longer ones that some are made for.
 CONTEXTS = (16, 64, 256, 1024, 2048)
 LONG_CONTEXTS = (4096, 8192)
 SHORTEST, CLAIMED_CONTEXT = 16, 1024
-STEP_REPEATS = 11
+STEP_REPEATS = 9
 HISTORIES = (2048, 1024, 512, 256)  # falling: one cache is cut down from row to row
 MESSAGE_TOKENS = 32
-TURN_REPEATS = 3
+TURN_REPEATS = 2  # the ratio is in the tens, and recomputing is slow
 MILLISECONDS = 1000
 
 
@@ -189,10 +189,12 @@ def split_clock(served: list[list[float]], *, prompt_tokens: int) -> Phases:
 def time_prefill(lm: LoadedModel) -> tuple[PrefillRow, ...]:
     """Prompts of several lengths, in turns, each into an empty cache."""
     prompts = {tokens: prompt_ids(lm, tokens) for tokens in PROMPTS}
+    prefill(lm.model, prompts[PROMPTS[0]], new_cache(lm.config))  # warm; a call at every length is too long
     samples = _interleaved(
         {n: lambda ids=ids: prefill(lm.model, ids, new_cache(lm.config)) for n, ids in prompts.items()},
         lm,
         repeats=PROMPT_REPEATS,
+        warmup=0,
     )
     return tuple(
         PrefillRow(n, _milliseconds(times), _milliseconds([time / n for time in times]))

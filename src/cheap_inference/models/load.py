@@ -16,6 +16,7 @@ from transformers import (
     PreTrainedTokenizerBase,
     Qwen2Config,
 )
+from transformers.initialization import no_init_weights
 
 from .. import machine
 from ..errors import UserError
@@ -74,7 +75,24 @@ def random_model(config: PretrainedConfig, *, dtype: torch.dtype, seed: int) -> 
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=ATTENTION)
+        return _from_config(config, dtype)
+
+
+def zero_model(config: PretrainedConfig, *, dtype: torch.dtype) -> PreTrainedModel:
+    """A model of the shape of `config` whose weights are all zero; on the CPU, eval mode.
+
+    For what does not depend on values, such as bytes: half a billion random numbers take seconds.
+    """
+    with no_init_weights():
+        model = _from_config(config, dtype)
+    model.tie_weights()  # left out above, along with the values
+    for parameter in model.parameters():
+        parameter.zero_()
+    return model
+
+
+def _from_config(config: PretrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
+    model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=ATTENTION)
     _silence_generation(model)
     return model.eval().requires_grad_(False)
 
