@@ -76,6 +76,7 @@ def compare_references(layout: Layout, folder: Path | None = None) -> int:
     sanitize = layout.root / "tests" / "book" / "nbval_sanitize.cfg"
     environment = kernel_environment(records=layout.records, notebooks=folder, mode="replay")
     options = ["--nbval", "--nbval-sanitize-with", str(sanitize), "--rootdir", str(layout.root), str(folder)]
+    options += ["-n", "2", "--dist", "loadscope"]  # replays disturb no timing; a notebook stays in one process
     return subprocess.run(
         [sys.executable, "-m", "pytest", *options],
         cwd=layout.root,

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import cheap_inference
+from cheap_inference import experiments, settings
 
 PACKAGE = Path(cheap_inference.__file__).parent
 RENDERING = sorted(
@@ -41,6 +42,25 @@ def test_opening_a_section_loads_nothing_heavy():
         "open_section('kv-cache', model='smollm2-135m', device='cpu', locale='pl')"
     )
     assert loaded_after(opened) == set()
+
+
+@pytest.mark.parametrize("use", ["", "\nexperiment.judge_schemes"])
+def test_a_sections_measurements_are_loaded_at_their_first_use(use):
+    imported = "from cheap_inference.experiments import quality as experiment" + use
+    assert loaded_after(imported) == ({"torch", "transformers"} if use else set())
+
+
+def test_a_deferred_module_can_be_changed_like_any_other(monkeypatch):
+    deferred = experiments._Deferred("cheap_inference.settings")
+    monkeypatch.setattr(deferred, "between", "changed")
+    assert settings.between == deferred.between == "changed"
+    monkeypatch.undo()
+    assert callable(settings.between)
+
+
+def test_an_experiment_that_is_not_there_is_an_import_error():
+    with pytest.raises(ImportError, match="nothing"):
+        from cheap_inference.experiments import nothing  # noqa: F401
 
 
 def test_the_probe_can_fail():

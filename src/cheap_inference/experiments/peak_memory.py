@@ -57,9 +57,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Peaks:
-    """Peaks over several lengths, and the same tokens from both loops at the headline length."""
+    """Peaks over several lengths, and the same tokens from both loops at `headline` new tokens."""
 
     prompt_tokens: int
+    headline: int
     weight_bytes: int
     identical: bool
     rows: tuple[Row, ...]
@@ -70,7 +71,7 @@ def measure_peaks(lm: LoadedModel, *, prompt_tokens: int) -> Peaks:
     prompt = prompt_ids(lm, prompt_tokens)
     weights = sum(parameter.nbytes for parameter in lm.model.parameters())
     rows = tuple(peak_row(lm.model, prompt_ids(lm, prompt_tokens + new), new) for new in LENGTHS)
-    return Peaks(prompt_tokens, weights, loops_agree(lm.model, prompt, HEADLINE), rows)
+    return Peaks(prompt_tokens, HEADLINE, weights, loops_agree(lm.model, prompt, HEADLINE), rows)
 
 
 def chapter_peaks(*, prompt_tokens: int) -> Row:

@@ -13,11 +13,10 @@ from ..render.table import Column, table
 from ..render.words import Words
 
 MEBIBYTE = 2**20
-HEADLINE = 256
 
 
 def _headline(record: SimpleNamespace) -> SimpleNamespace:
-    return next(row for row in record.peaks.rows if row.new_tokens == HEADLINE)
+    return next(row for row in record.peaks.rows if row.new_tokens == record.peaks.headline)
 
 
 def answer(record: SimpleNamespace, words: Words) -> Display:
@@ -52,7 +51,7 @@ def identity(record: SimpleNamespace, words: Words) -> Display:
     """Same tokens out?"""
     if record.peaks.identical:
         return sentence(
-            words.gettext("Both loops write the same {n} tokens.").format(n=words.number(HEADLINE))
+            words.gettext("Both loops write the same {n} tokens.").format(n=words.number(record.peaks.headline))
         )
     return sentence(words.gettext("The two loops do **not** write the same tokens, which they should."))
 
@@ -120,7 +119,7 @@ def length_table(record: SimpleNamespace, words: Words) -> Display:
         )
         for row in record.peaks.rows
     ]
-    marked = [index for index, row in enumerate(record.peaks.rows) if row.new_tokens == HEADLINE]
+    marked = [index for index, row in enumerate(record.peaks.rows) if row.new_tokens == record.peaks.headline]
     caption = words.gettext("Peak above the resident weights, by the length of the answer")
     return table("lengths", columns, rows, words, caption=caption, marked=marked)
 
