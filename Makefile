@@ -2,6 +2,7 @@
 # make check  lint, unit and structure tests; measures nothing
 # make test   everything: what CI runs
 # make reference  write reference/ anew, after a change of a notebook that is meant
+# make translations  bring the catalogues in line with the English text, then list what is to do in them
 #
 # PYTHON          Python 3.11 or later, for creating .venv (default: python3)
 # TORCH_INDEX_URL an index with another build of torch. On Linux the default registry's build carries
@@ -16,7 +17,7 @@ READY := .venv/ready
 # Waiting threads that spin make torch many times slower beside a busy neighbour.
 export OMP_WAIT_POLICY := passive
 
-.PHONY: book check test setup clean reference
+.PHONY: book check test setup clean reference translations
 
 book: setup
 	$(BIN)/python scripts/build.py
@@ -48,6 +49,10 @@ test: check
 reference: setup
 	$(BIN)/python scripts/build.py $(REFERENCE)
 	$(BIN)/python scripts/reference.py
+
+translations: setup
+	$(BIN)/python scripts/translations.py update
+	$(BIN)/python scripts/translations.py check
 
 clean:
 	rm -rf _build

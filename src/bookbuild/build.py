@@ -14,6 +14,7 @@ from cheap_inference.render.words import Words
 
 from .contents import Contents
 from .edition import Edition, stage_edition
+from .errors import BuildError
 from .html import build_pages
 from .layout import Layout
 from .origin import made_on
@@ -22,6 +23,9 @@ from .schedule import Run, Schedule
 from .scores import scoreboard_of, scoreboard_part
 from .site import assemble_site
 from .stage import stage_notebooks
+from .translation.apply import Translator
+from .translation.check import incomplete
+from .translation.theme import translate_fixed_labels
 
 #: jupyter-book runs are processes of their own.
 PAGES_SIDE_BY_SIDE = 2
@@ -49,12 +53,28 @@ def build(layout: Layout, request: Request, reporter: Reporter) -> Path:
         BuildError: a cell failed, or a page did not build.
     """
     for locale in request.locales:
+        require_complete(layout, locale)
         stage_notebooks(layout, request.contents, locale)
     execute_sections(layout, request, reporter)
     scoreboard = scoreboard_of(layout)
     render_pages(layout, request, scoreboard, reporter)
     title = yaml.safe_load((layout.root / "_config.yml").read_text(encoding="utf-8"))["title"]
-    return assemble_site(layout, request.contents, request.locales, title=title, scoreboard=scoreboard)
+    titles = {locale: Words(locale).gettext(title) for locale in request.locales}
+    return assemble_site(layout, request.contents, titles, scoreboard=scoreboard)
+
+
+def require_complete(layout: Layout, locale: str) -> None:
+    """Stop before anything runs if a language has catalogues and they are not complete.
+
+    Raises:
+        BuildError: with the first of what is missing, in doubt or stale.
+    """
+    problems = incomplete(layout, locale) if (layout.translations / locale).is_dir() else []
+    if problems:
+        raise BuildError(
+            f"The translation into {locale!r} has {len(problems)} gaps, the first: {problems[0]}. "
+            "All of them: python scripts/translations.py check"
+        )
 
 
 def execute_sections(layout: Layout, request: Request, reporter: Reporter) -> None:
@@ -76,6 +96,9 @@ def render_pages(layout: Layout, request: Request, scoreboard: dict, reporter: R
         stage_edition(layout, edition)
         with reporter.step(f"Building the pages ({locale})"):
             build_pages(layout, locale)
+            translator = Translator(layout, locale)
+            if translator.has_catalogue:
+                translate_fixed_labels(layout.html(locale), locale, translator.labels())
 
     with ThreadPoolExecutor(PAGES_SIDE_BY_SIDE) as pool:
         list(pool.map(render, request.locales))

@@ -11,14 +11,30 @@ from cheap_inference.render.words import Words
 from .languages import own_name
 
 
-def configuration(path: Path, words: Words, *, locales: tuple[str, ...]) -> dict:
-    """The book's `_config.yml` with what depends on the language and on the languages built."""
+def configuration(
+    path: Path,
+    words: Words,
+    *,
+    locales: tuple[str, ...],
+    anchors: dict[str, list[str]],
+    theme_words: Path | None = None,
+) -> dict:
+    """The book's `_config.yml` with what depends on the language and on the languages built.
+
+    Args:
+        anchors: of each page's headings, in order.
+        theme_words: folder of catalogues for the theme; None: what the theme has itself.
+    """
     config = yaml.safe_load(path.read_text(encoding="utf-8"))
     config["title"] = words.gettext(config["title"])
     config["html"]["extra_footer"] = words.gettext(config["html"]["extra_footer"])
     config["html"]["use_repository_button"] = bool(config["repository"]["url"])
+    theme = config["sphinx"]["config"]["html_theme_options"]
+    theme["search_bar_text"] = words.gettext("Search this book…")
     config["sphinx"]["config"] |= {
         "language": words.locale,
+        "locale_dirs": [str(theme_words)] if theme_words else [],
+        "section_ids": anchors,
         "nb_code_prompt_show": words.gettext("Show the code"),
         "nb_code_prompt_hide": words.gettext("Hide the code"),
         "html_context": {

@@ -20,7 +20,10 @@ from .links import relink
 from .notebook_page import page_of, site_source
 from .origin import origin_of
 from .outputs import tables
+from .sections import section_ids
 from .stage import write_notebook
+from .translation.apply import Translator
+from .translation.theme import write_theme_catalogues
 
 THEME_PARTS = ("_static", "_templates")
 
@@ -47,17 +50,36 @@ def stage_edition(layout: Layout, edition: Edition) -> None:
     folder = emptied(layout.stage(edition.locale))
     for part in THEME_PARTS:
         shutil.copytree(layout.pages / part, folder / part)
+    translator = Translator(layout, edition.locale)
     for page in edition.contents.pages:
-        _stage_page(layout.pages / f"{page}.md", folder, edition)
+        _stage_page(layout.pages / f"{page}.md", folder, edition, translator)
     for slug in edition.contents.sections:
         _stage_section(layout, slug, folder, edition)
-    config = configuration(layout.root / "_config.yml", Words(edition.locale), locales=edition.locales)
+    theme_words = None
+    if translator.has_catalogue:
+        theme_words = folder / "locale"
+        write_theme_catalogues(theme_words, edition.locale, translator.labels())
+    config = configuration(
+        layout.root / "_config.yml",
+        Words(edition.locale),
+        locales=edition.locales,
+        anchors=anchors_of(layout, edition.contents),
+        theme_words=theme_words,
+    )
     for name, content in (("_config.yml", config), ("_toc.yml", edition.contents.toc)):
         (folder / name).write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
 
 
-def _stage_page(source: Path, folder: Path, edition: Edition) -> None:
-    text = relink(source.read_text(encoding="utf-8"), lambda page: site_source(page, edition.contents))
+def anchors_of(layout: Layout, contents: Contents) -> dict[str, list[str]]:
+    """The anchors of every page's headings, made from the English sources."""
+    paths = [layout.sources / f"{slug}.md" for slug in contents.sections]
+    paths += [layout.pages / f"{page}.md" for page in contents.pages]
+    return {path.stem: section_ids(path.read_text(encoding="utf-8")) for path in paths}
+
+
+def _stage_page(source: Path, folder: Path, edition: Edition, translator: Translator) -> None:
+    text = translator.markdown(source.read_text(encoding="utf-8"))
+    text = relink(text, lambda page: site_source(page, edition.contents))
     (folder / source.name).write_text(filled(text, edition.generated), encoding="utf-8")
 
 

@@ -28,6 +28,11 @@ class Layout:
         return self.pages / "locale"
 
     @property
+    def strings(self) -> Path:
+        """Catalogues of the strings in the code, one folder a language: they are installed with it."""
+        return self.root / "src" / "cheap_inference" / "data" / "locale"
+
+    @property
     def committed_records(self) -> Path:
         """Records of runs that CI cannot make."""
         return self.root / "records"

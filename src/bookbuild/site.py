@@ -17,21 +17,26 @@ from .stage import publish_notebooks
 from .start_page import start_page
 
 MATHJAX = "sphinx-mathjax-offline"
+DEVANAGARI = "fontpkg_noto_sans_devanagari"
 #: Files that Sphinx and the theme leave beside the pages and no page asks for.
 LEFTOVERS = (".buildinfo", "objects.inv", "*webpack-macros.html")
 #: Parts of MathJax that `tex-chtml.js` can ask for; the rest are other formats of output.
 MATHJAX_PARTS = ("tex-chtml.js", "a11y", "adaptors", "input", "output/chtml", "sre", "ui")
 
 
-def assemble_site(
-    layout: Layout, contents: Contents, locales: tuple[str, ...], *, title: str, scoreboard: dict
-) -> Path:
-    """Put the site together in a new folder, then swap it in; return its start page."""
+def assemble_site(layout: Layout, contents: Contents, titles: dict[str, str], *, scoreboard: dict) -> Path:
+    """Put the site together in a new folder, then swap it in; return its start page.
+
+    Args:
+        titles: the book's title in every language of the site.
+    """
     folder = emptied(layout.build / "site.new")
+    locales = tuple(titles)
     for locale in locales:
         shutil.copytree(layout.html(locale), folder / locale, ignore=shutil.ignore_patterns(*LEFTOVERS))
         publish_notebooks(layout, contents, locale, folder / "notebooks" / locale)
     copy_mathjax(folder / "_shared" / "mathjax")
+    copy_font(folder / "_shared" / "fonts")
     write_tables(layout, contents, locales[0], folder / "data")
     for root in (layout.committed_records, layout.records):
         if root.is_dir():
@@ -39,9 +44,7 @@ def assemble_site(
     (folder / "scoreboard.json").write_text(
         json.dumps(scoreboard, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
     )
-    (folder / "index.html").write_text(
-        start_page(layout.pages / "start_page.html", locales, title=title), encoding="utf-8"
-    )
+    (folder / "index.html").write_text(start_page(layout.pages / "start_page.html", titles), encoding="utf-8")
     shutil.rmtree(layout.site, ignore_errors=True)
     folder.rename(layout.site)
     return layout.site / "index.html"
@@ -63,6 +66,15 @@ def copy_mathjax(folder: Path) -> None:
         copy = shutil.copytree if (source / part).is_dir() else shutil.copyfile
         (folder / part).parent.mkdir(parents=True, exist_ok=True)
         copy(source / part, folder / part)
+
+
+def copy_font(folder: Path) -> None:
+    """Copy the font, and its licence, for browsers that have none with Devanagari."""
+    source = Path(str(resources.files(DEVANAGARI)))
+    folder.mkdir(parents=True)
+    (font,) = source.rglob("*.ttf")
+    shutil.copyfile(font, folder / "NotoSansDevanagari.ttf")
+    shutil.copyfile(source / "LICENSE", folder / "LICENSE")
 
 
 def _only_records(folder: str, names: list[str]) -> set[str]:

@@ -14,15 +14,25 @@ from .contents import Contents
 from .files import emptied
 from .layout import Layout
 from .links import relink_notebook
+from .translation.apply import Translator
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 
 def stage_notebooks(layout: Layout, contents: Contents, locale: str) -> None:
-    """Write the notebook of every section in `contents`, in one language, and no others."""
+    """Write the notebook of every section in `contents`, in one language, and no others.
+
+    Raises:
+        BuildError: the language has catalogues, and they lack something.
+    """
     folder = emptied(layout.notebooks(locale))
+    translator = Translator(layout, locale)
     for slug in contents.sections:
-        write_notebook(folder / f"{slug}.ipynb", read_source(layout.sources / f"{slug}.md"))
+        notebook = read_source(layout.sources / f"{slug}.md")
+        for cell in notebook.cells:
+            if cell.cell_type == "markdown":
+                cell.source = translator.markdown(cell.source)
+        write_notebook(folder / f"{slug}.ipynb", notebook)
 
 
 def publish_notebooks(layout: Layout, contents: Contents, locale: str, folder: Path) -> None:

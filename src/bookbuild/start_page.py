@@ -10,13 +10,15 @@ from string import Template
 from .languages import own_name
 
 
-def start_page(template: Path, locales: tuple[str, ...], *, title: str) -> str:
-    """The page as HTML, with a link to every language of the site."""
+def start_page(template: Path, titles: dict[str, str]) -> str:
+    """The page as HTML, with a link to every language of the site; `titles` are the book's, by language."""
     links = "\n".join(
-        f'<li><a href="{code}/index.html" lang="{code}" hreflang="{code}">{escape(own_name(code))}</a></li>'
-        for code in locales
+        f'<li><a href="{code}/index.html" lang="{code}" hreflang="{code}">'
+        f"{escape(own_name(code))}<br><small>{escape(title)}</small></a></li>"
+        for code, title in titles.items()
     )
+    first = next(iter(titles))
     text = template.read_text(encoding="utf-8")
     return Template(text).substitute(
-        title=escape(title), links=links, locales=json.dumps(locales), first=locales[0]
+        title=escape(titles[first]), links=links, locales=json.dumps(list(titles)), first=first
     )

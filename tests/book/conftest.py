@@ -9,6 +9,8 @@ import pytest
 
 from bookbuild.contents import read_contents
 from bookbuild.layout import Layout
+from bookbuild.translation.catalogues import updated, write_catalogue
+from bookbuild.translation.domains import DOMAINS
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -83,6 +85,24 @@ def make_project(tmp_path: Path) -> Layout:
         encoding="utf-8",
     )
     return Layout(tmp_path)
+
+
+def translate_project(layout: Layout, locale: str, known: dict[str, str]) -> None:
+    """Give the small book complete catalogues: the known translations, and marked English for all else."""
+    for domain in DOMAINS:
+        for name, catalogue in updated(domain.template(layout), {}, locale).items():
+            for entry in catalogue:
+                if isinstance(entry.id, tuple):
+                    entry.string = tuple([entry.id[1]] * catalogue.num_plurals)
+                elif entry.id:
+                    entry.string = known.get(entry.id, f"{entry.id} ({locale})")
+            write_catalogue(domain.folder(layout, locale) / f"{name}.po", catalogue)
+
+
+@pytest.fixture(scope="session")
+def translate():
+    """How a test translates the small book."""
+    return translate_project
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ def test_a_page_leads_to_itself_in_the_other_languages(site):
 def test_the_start_page_knows_the_languages_that_were_built(site):
     page = text_of(site / "index.html")
     assert 'const built = ["en", "pl"];' in page
-    assert '<a href="pl/index.html" lang="pl" hreflang="pl">Polski</a>' in page
+    assert '<a href="pl/index.html" lang="pl" hreflang="pl">Polski<br>' in page
 
 
 def test_a_part_is_built_from_what_was_executed_and_is_all_there_is(project, capsys, monkeypatch):

@@ -127,10 +127,10 @@ def test_generated_parts_cannot_be_broken_by_markdown():
 
 def test_repository_buttons_wait_for_a_repository(repository, tmp_path):
     path = repository.root / "_config.yml"
-    html = configuration(path, Words("en"), locales=("en",))["html"]
+    html = configuration(path, Words("en"), locales=("en",), anchors={})["html"]
     assert html["use_repository_button"] is False
     (tmp_path / "_config.yml").write_text(
         path.read_text(encoding="utf-8").replace('url: ""', "url: https://example.org/x"), encoding="utf-8"
     )
-    html = configuration(tmp_path / "_config.yml", Words("en"), locales=("en",))["html"]
+    html = configuration(tmp_path / "_config.yml", Words("en"), locales=("en",), anchors={})["html"]
     assert html["use_repository_button"] is True

@@ -17,6 +17,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from bookbuild.cli import main
 from bookbuild.layout import Layout
+from bookbuild.translation.theme import THEME_STRINGS
 
 pytestmark = pytest.mark.site
 
@@ -68,12 +69,16 @@ def book_url():
     yield from served(BOOK.site)
 
 
+POLISH = {"Each row is one more": "Każdy wiersz to o jeden więcej"}
+HINDI = {"Counting is cheap": "गिनती सस्ती है"}
+
+
 @pytest.fixture(scope="module")
-def small_url(shared_project):
-    """The small book in English and Polish."""
-    assert (
-        main(shared_project.root, ["--model", "smollm2-135m", "--device", "cpu", "--locale", "en", "pl"]) == 0
-    )
+def small_url(shared_project, translate):
+    """The small book in English, Polish and Hindi, the theme's words included."""
+    translate(shared_project, "pl", POLISH)
+    translate(shared_project, "hi", HINDI)
+    assert main(shared_project.root, ["--model", "smollm2-135m", "--device", "cpu"]) == 0
     yield from served(shared_project.site)
 
 
@@ -152,6 +157,15 @@ def test_pages_are_accessible(visits):
     assert {seen.name: seen.violations for seen in visits if seen.violations} == {}
 
 
+#: Everything outside the article that a reader sees or hears.
+LABELS = """
+() => [...document.querySelectorAll("*")].flatMap((node) => [
+  ...["title", "aria-label", "placeholder", "data-tooltip", "data-bs-title"].map((name) => node.getAttribute(name)),
+  node.closest("article") || node.children.length ? null : node.textContent,
+]).filter(Boolean).map((text) => text.trim())
+"""
+
+
 class Anchors(HTMLParser):
     """The links and the anchors of a page."""
 
@@ -225,7 +239,56 @@ def test_the_language_can_be_switched_in_place(browser, small_url, width):
     page.locator(".ci-languages summary").click()
     page.get_by_role("link", name="Polski").click()
     assert page.url == f"{small_url}/pl/fake.html#each-row-is-one-more"
+    heading = page.locator("#each-row-is-one-more > h2")
+    assert heading.inner_text().startswith("Każdy wiersz to o\u00a0jeden więcej")
+    assert page.locator("html").get_attribute("lang") == "pl"
+    page.goto(f"{small_url}/")
+    page.wait_for_url(f"{small_url}/pl/index.html")  # the choice is remembered
     context.close()
+
+
+def test_the_switcher_leads_to_the_section_in_view(browser, small_url):
+    page = browser.new_page(viewport={"width": WIDE, "height": 300})
+    page.goto(f"{small_url}/en/fake.html")
+    page.locator("#each-row-is-one-more").evaluate("node => node.scrollIntoView({behavior: 'instant'})")
+    # A click of a person does not scroll the page, as Playwright's own would.
+    with page.expect_navigation():
+        page.locator(".ci-languages a[lang=hi]").evaluate("link => link.click()")
+    assert page.url == f"{small_url}/hi/fake.html#each-row-is-one-more"
+    page.close()
+
+
+@pytest.mark.parametrize(
+    ("locale", "query", "found"),
+    [("hi", "गिनती", True), ("hi", "गीनता", False), ("pl", "więcej", True), ("en", "counting", True)],
+)
+def test_search_finds_whole_words(browser, small_url, locale, query, found):
+    # "गीनता" has the consonants of "गिनती" and other vowels.
+    page = browser.new_page()
+    page.goto(f"{small_url}/{locale}/search.html?q={query}")
+    page.wait_for_function("Search.status?.innerText")
+    pages = page.locator("#search-results li a").all_inner_texts()
+    assert bool(pages) == found
+    page.close()
+
+
+def test_devanagari_is_shown_even_where_the_system_has_no_font_of_it(browser, small_url):
+    page = browser.new_page()
+    page.goto(f"{small_url}/hi/fake.html")
+    assert page.evaluate(
+        "document.fonts.load('16px \"Noto Sans Devanagari\"', 'गिनती').then((all) => all.length)"
+    )
+    page.close()
+
+
+def test_no_label_of_the_theme_stays_english(browser, small_url):
+    page = browser.new_page()
+    page.goto(f"{small_url}/hi/fake.html")
+    page.wait_for_selector("button.copybtn", state="attached")
+    labels = page.evaluate(LABELS)
+    page.close()
+    assert [label for label in labels if label in THEME_STRINGS] == []
+    assert {"Skip to main content (hi)", "Toggle primary sidebar (hi)", "Copy (hi)"} <= set(labels)
 
 
 def test_a_table_can_be_scrolled_from_the_keyboard(browser, small_url):

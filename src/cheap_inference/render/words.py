@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import gettext as gettext_module
+import io
+from functools import cache
 from pathlib import Path
 
 from babel import Locale
+from babel.messages.catalog import Catalog
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po
 from babel.numbers import format_decimal, format_percent
 
+from .typography import typeset
+
+#: Catalogues of the strings in the code, one folder a language; several files, so that people can work apart.
 CATALOGUES = Path(__file__).parent.parent / "data" / "locale"
-DOMAIN = "cheap_inference"
 #: IEC binary steps: 2^10 bytes each.
 BINARY_STEP = 1024
 BINARY_UNITS = ("KiB", "MiB", "GiB", "TiB")
 #: French names the octet; the other languages keep the IEC symbols.
 FRENCH_UNITS = {"B": "o", "KiB": "Kio", "MiB": "Mio", "GiB": "Gio", "TiB": "Tio", "GB": "Go"}
+#: Units that are no words: nothing to translate in a catalogue.
+SYMBOLS = frozenset({"ratio", *FRENCH_UNITS})
 NO_BREAK_SPACE = "\u00a0"
 
 
@@ -27,15 +36,15 @@ class Words:
     def __init__(self, locale: str):
         self.locale = locale
         self._babel = Locale.parse(locale)
-        self._catalogue = gettext_module.translation(DOMAIN, CATALOGUES, [locale], fallback=True)
+        self._catalogue = catalogue_of(locale)
 
     def gettext(self, message: str) -> str:
         """The message in this language."""
-        return self._catalogue.gettext(message) if message else ""
+        return typeset(self._catalogue.gettext(message), self.locale) if message else ""
 
     def ngettext(self, singular: str, plural: str, count: float) -> str:
         """The message in the plural form that `count` asks for."""
-        return self._catalogue.ngettext(singular, plural, int(count))
+        return typeset(self._catalogue.ngettext(singular, plural, int(count)), self.locale)
 
     def number(self, value: float, digits: int | None = None) -> str:
         """A number in the locale's form; `digits` after the decimal mark, or as many as it needs."""
@@ -64,7 +73,9 @@ class Words:
 
     def unit(self, symbol: str) -> str:
         """A unit's symbol in this language."""
-        return FRENCH_UNITS.get(symbol, symbol) if self.locale == "fr" else self.gettext(symbol)
+        if self.locale == "fr" and symbol in FRENCH_UNITS:
+            return FRENCH_UNITS[symbol]
+        return self.gettext(symbol)
 
     def with_unit(self, number: str, symbol: str) -> str:
         """A number and a unit that stay on one line."""
@@ -93,6 +104,27 @@ class Words:
     def times(self, ratio: float, digits: int | None = None) -> str:
         """A factor, as in "4.2 ×"."""
         return f"{self.number(ratio, digits)}{NO_BREAK_SPACE}×"
+
+
+@cache
+def catalogue_of(locale: str) -> gettext_module.NullTranslations:
+    """The language's catalogue files as one, compiled in memory: there is no second copy to keep true.
+
+    Entries in doubt are left out; a language without files gives every message back as it is.
+    """
+    paths = sorted((CATALOGUES / locale).glob("*.po"))
+    if not paths:
+        return gettext_module.NullTranslations()
+    merged = Catalog(locale=locale)
+    for path in paths:
+        with path.open("rb") as file:
+            for entry in read_po(file, locale=locale, charset="utf-8"):
+                if entry.id and not entry.fuzzy:
+                    merged.add(entry.id, entry.string)
+    compiled = io.BytesIO()
+    write_mo(compiled, merged)
+    compiled.seek(0)
+    return gettext_module.GNUTranslations(compiled)
 
 
 def significant_digits(value: float, *, wanted: int = 3) -> int:
