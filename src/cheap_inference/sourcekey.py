@@ -14,7 +14,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parent
 #: Parts of the package that turn records into words and pictures: no measured value depends on them.
-RENDERING = ("views", "render", "scoreboard", "claims", "settings", "section")
+RENDERING = ("views", "render", "scoreboard", "claims", "claims_file", "settings", "section")
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 #: A notebook reaches the loader through its section object rather than by an import of its own.
 ALWAYS = "import cheap_inference.models.load"

@@ -58,6 +58,9 @@ def test_a_well_formed_claim_is_read():
         (table(above="1", chapter_value="9", chapter_unit='"GiB"'), "chapter_unit of"),
         (table(above="1", unit='"bytes"', chapter_value="9", chapter_unit='"lb"'), "chapter_unit of"),
         (table(is_true="true", chapter_value="9"), "predicate on a number"),
+        (table(above="1", kind='"machine"', varies="true"), "only have varies"),
+        (table(above="1", kind='"model"', varies="false"), "only have varies"),
+        (table(is_true="true", kind='"model"', varies="true"), "only have varies"),
         (table(above="1") + table(above="2"), "stands twice"),
         (
             table(above="1", id='"second.a"', section='"second"') + table(above="1"),

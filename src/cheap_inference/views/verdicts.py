@@ -51,7 +51,7 @@ def measured_value(value: Quantity | None, words: Words) -> str:
 
 
 def verdict_table(outcomes: list[tuple[Claim, Quantity | None, Outcome]], words: Words) -> Display:
-    """All claims of a section; cells of machine claims are marked as varying."""
+    """All claims of a section; what varies from machine to machine is marked as varying."""
     caption = words.gettext("What the chapter claims and what was found here")
     headings = (
         words.gettext("Claim"),
@@ -72,11 +72,12 @@ def verdict_table(outcomes: list[tuple[Claim, Quantity | None, Outcome]], words:
 
 def _row(claim: Claim, value: Quantity | None, outcome: Outcome, words: Words) -> str:
     varies = ' class="varies"' if claim.kind == "machine" else ""
+    value_varies = ' class="varies"' if claim.varies else varies
     verdict = f"{SIGNS[outcome.verdict]} {verdict_words(outcome.verdict, words)}"
     cells = [
         f'<th scope="row">{escape(words.gettext(claim.text))}</th>',
         f'<td{varies}><span class="verdict {outcome.verdict}">{escape(verdict)}</span></td>',
-        f"<td{varies}>{escape(measured_value(value, words))}</td>",
+        f"<td{value_varies}>{escape(measured_value(value, words))}</td>",
         f"<td>{escape(chapter_value(claim, words))}</td>",
         f"<td>{escape(kind_words(claim.kind, words))}</td>",
     ]
