@@ -16,8 +16,8 @@ from cheap_inference.views.verdicts import verdict_table
     [
         ("exact", False, []),
         ("model", False, []),
-        ("model", True, ["1.5 ×"]),
-        ("machine", False, ["✓ holds here", "1.5 ×"]),
+        ("model", True, ["1.50 ×"]),
+        ("machine", False, ["✓ holds here", "1.50 ×"]),
     ],
 )
 def test_a_value_that_moves_is_masked_and_a_verdict_only_where_machines_differ(kind, varies, masked):
