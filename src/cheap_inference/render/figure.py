@@ -30,6 +30,8 @@ COLOURS = {
     "rest": "#8A8A8A",
     "floor": "#009E73",
     "overhead": "#CC79A7",
+    "continuous": "#0072B2",
+    "static": "#D55E00",
     "model_a": "#0072B2",
     "model_b": "#D55E00",
     "model_c": "#009E73",

@@ -17,7 +17,7 @@ from ..render.words import Words
 #: What the chapter reports: throughput and mean latency, continuous against static.
 CHAPTER_THROUGHPUT, CHAPTER_LATENCY = 1.6, 10
 SHOWN_LOADS = (0.6, 0.8)
-TWO_CLOCKS = COLOURS["without_cache"]
+TWO_CLOCKS = COLOURS["static"]
 #: Light for short answers, dark for long ones; both ends of the map are cut to stay off the paper and the ink.
 LENGTH_COLOURS = colormaps["viridis_r"]
 
@@ -239,9 +239,9 @@ def gain_figure(record: SimpleNamespace, words: Words) -> Display:
 
     def draw(drawn: Figure) -> None:
         throughput, latency = drawn.subplots(2, 1, sharex=True)
-        _gain_line(throughput, record, "throughput", COLOURS["with_cache"])
+        _gain_line(throughput, record, "throughput", COLOURS["continuous"])
         throughput.set_title(words.gettext("Throughput: the fuller the server, the larger the gain"))
-        _gain_line(latency, record, "latency", COLOURS["with_cache"])
+        _gain_line(latency, record, "latency", COLOURS["continuous"])
         _gain_line(latency, record, "latency_two_clocks", TWO_CLOCKS)
         latency.set_title(words.gettext("Mean latency: the clock decides, above all under full load"))
         _label_end(latency, record, "latency", words.gettext("both from\narrival"))
@@ -282,7 +282,7 @@ def _gain_line(axes: Axes, record: SimpleNamespace, field: str, colour: str) -> 
 def _label_end(axes: Axes, record: SimpleNamespace, field: str, label: str) -> None:
     gains = [getattr(row, field).value for row in record.loads.rows]
     above = field == "latency_two_clocks"
-    colour = TWO_CLOCKS if above else COLOURS["with_cache"]
+    colour = TWO_CLOCKS if above else COLOURS["continuous"]
     place = len(gains) - 3
     axes.annotate(
         label,
