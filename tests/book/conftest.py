@@ -127,3 +127,14 @@ def contents(project: Layout):
 def repository() -> Layout:
     """This checkout."""
     return Layout(REPOSITORY)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Debian's Chromium; it may ask for nothing outside the pages it is given."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
