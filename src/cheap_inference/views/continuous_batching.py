@@ -362,8 +362,9 @@ def readings(record: SimpleNamespace, words: Words) -> Display:
     )
     mixed = rows[-1].latency_two_clocks
     second = words.gettext(
-        "Its factor above {chapter} of latency needs two clocks: with all requests there at once and only the "
-        "continuous policy excused from the queue, the simulated orders give {low} to {high} in their middle half."
+        "A latency more than {chapter} times shorter appears only with two clocks. If all requests are there at once "
+        "and the wait in the queue counts for the static policy alone, the middle half of the simulated orders lies "
+        "between {low} and {high}."
     ).format(
         chapter=words.number(CHAPTER_LATENCY),
         low=words.number(mixed.low, 1),

@@ -184,7 +184,7 @@ def verdict(record: SimpleNamespace, words: Words) -> Display:
     cause = words.gettext("The decode step is **{bound}** here. Its {step} ms divide into {parts}.").format(
         bound=bound_words(step.bound, words),
         step=words.number(step.measured.value),
-        parts=", ".join(
+        parts=words.gettext(", ").join(
             words.gettext("{label} ({ms} ms)").format(label=label, ms=words.number(getattr(step, name)))
             for name, label in list(_share_words(words).items())[:4]
             if name != _hidden(step)

@@ -85,11 +85,11 @@ def products(record: SimpleNamespace, words: Words) -> Display:
     text = words.gettext(
         "Sharing leaves the products of scores and weighted sums as they are, to the last one. The key and value "
         "projections shrink by {saved} multiply-accumulates a token, {share} of the multi-head projections. The "
-        "cache shrinks {ratio}."
+        "cache shrinks by a factor of {ratio}."
     ).format(
         saved=words.number(found.saved_macs),
         share=words.percent(found.saved_share, 1),
-        ratio=words.times(record.caches.chapter_fold, 0),
+        ratio=words.number(record.caches.chapter_fold, 0),
     )
     return sentence(text)
 
