@@ -16,7 +16,7 @@ Record = Mapping[str, object]
 
 
 def build(records: Iterable[Record], claims: Sequence[Claim]) -> dict:
-    """The scoreboard as JSON types, by the published schema; the order of `records` does not matter.
+    """The scoreboard as JSON types, by `data/scoreboard.schema.json`; the order of `records` does not matter.
 
     Results hold a note code: those of `claims.evaluate`, "no-record" where the run has no record of
     the section, "not-registered" where its record says nothing of the claim, and "not-finite" where

@@ -129,9 +129,9 @@ def repository() -> Layout:
     return Layout(REPOSITORY)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # Playwright's event loop runs as long as it: no other could start
 def browser():
-    """Debian's Chromium; it may ask for nothing outside the pages it is given."""
+    """Debian's Chromium."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

@@ -4,14 +4,17 @@ import json
 import re
 import subprocess
 import sys
+from importlib.resources import files
 
+import jsonschema
 import pytest
 
 from cheap_inference.claims import VERDICTS, load, section_titles
+from cheap_inference.claims_file import KINDS
 from cheap_inference.errors import UserError
 from cheap_inference.render.words import Words
 from cheap_inference.scoreboard import build
-from cheap_inference.views.scoreboard import scoreboard_html
+from cheap_inference.views.scoreboard import note_words, scoreboard_html
 
 MACHINE = {"cpu": "A", "isa": "AVX2", "threads": 2, "memory_bytes": 8 * 2**30}
 
@@ -167,6 +170,71 @@ def page():
 
 def row_of(page, name):
     return re.search(rf'<tr id="{re.escape(name)}".*?</tr>', page).group()
+
+
+@pytest.fixture(scope="module")
+def schema():
+    text = files("cheap_inference").joinpath("data", "scoreboard.schema.json").read_text(encoding="utf-8")
+    found = json.loads(text)
+    jsonschema.Draft202012Validator.check_schema(found)
+    return jsonschema.Draft202012Validator(found)
+
+
+OTHER_MODEL = {"quality.reference": quantity(23.5, "perplexity"), "quality.nf4": quantity(1.3, "ratio")}
+BOARDS = {
+    "no run": [],
+    "one run": [record(claims=KV_CLAIMS)],
+    "two runs": [
+        record(claims=KV_CLAIMS),
+        record("fits", machine={**MACHINE, "threads": 4}),
+        record("quality", model="qwen2.5-0.5b", claims=OTHER_MODEL),
+        record("beyond-the-port", model="qwen2.5-0.5b"),
+    ],
+    "not finite": [record("quality", claims={"quality.int4-per-tensor": quantity(float("inf"), "ratio")})],
+}
+
+
+@pytest.mark.parametrize("records", BOARDS.values(), ids=BOARDS)
+def test_every_board_follows_the_schema(schema, records):
+    schema.validate(build(records, load()))
+
+
+def test_the_schema_knows_what_the_package_knows(schema):
+    claim, result = (schema.schema["$defs"][name]["properties"] for name in ("claim", "result"))
+    assert claim["kind"]["enum"] == list(KINDS)
+    assert result["verdict"]["enum"] == list(VERDICTS)
+    assert all(note_words(code, Words("en")) or not code for code in result["note"]["enum"])
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda board: board.pop("runs"),
+        lambda board: board.update(schema=2),
+        lambda board: board["runs"][0].pop("date"),
+        lambda board: board["runs"][0].update(date="2 January"),
+        lambda board: board["claims"][0].update(kind="other"),
+        lambda board: board["claims"][0].update(extra=1),
+        lambda board: board["claims"][0]["results"]["smollm2-135m-cpu"].update(verdict="maybe"),
+        lambda board: board["claims"][0]["results"]["smollm2-135m-cpu"].update(value="3"),
+    ],
+)
+def test_the_schema_can_fail(schema, spoil):
+    board = build([record(claims=KV_CLAIMS)], load())
+    spoil(board)
+    assert not schema.is_valid(board)
+
+
+def test_columns_appear_with_the_records_of_a_run():
+    pages = {name: scoreboard_html(build(records, load()), Words("en")) for name, records in BOARDS.items()}
+    assert {name: page.count('colspan="2"') / len(section_titles()) for name, page in pages.items()} == {
+        "no run": 0,
+        "one run": 1,
+        "two runs": 2,
+        "not finite": 1,
+    }
+    row = row_of(pages["two runs"], "quality.reference")
+    assert re.findall(r'class="verdict ([\w-]+)"', row) == ["holds", "not-measured"]
 
 
 def test_the_page_has_every_claim_once_under_its_section(page):

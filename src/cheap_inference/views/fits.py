@@ -101,7 +101,7 @@ def memory_figure(record: SimpleNamespace, words: Words) -> Display:
             axes.barh(places, widths, left=starts, color=COLOURS[colour], height=0.7)
         widest = weights.index(max(weights)), room.index(max(room))
         inside = {"ha": "center", "va": "center", "color": PAPER}
-        axes.text(weights[widest[0]] / 2, widest[0], words.gettext("weights"), **inside)
+        axes.text(weights[widest[0]] / 2, widest[0], words.gettext("the weights"), **inside)
         axes.text(FIGURE_CARD_GIB - room[widest[1]] / 2, widest[1], words.gettext("cache"), **inside)
         axes.text(weights[0] + reserve / 2, -0.4, words.gettext("reserve"), ha="center", va="bottom")
         axes.axvline(FIGURE_CARD_GIB, color=COLOURS["reference"], linestyle="--")

@@ -6,7 +6,8 @@ from collections import Counter
 from html import escape
 from itertools import groupby
 
-from ..claims import KINDS, VERDICTS, load, section_titles
+from ..claims import VERDICTS, load, section_titles
+from ..claims_file import KINDS
 from ..render.words import Words
 from .verdicts import SIGNS, chapter_value, kind_words, verdict_words
 
@@ -120,7 +121,7 @@ def _row(entry: dict, chapter: str, runs: list[dict], words: Words) -> str:
 
 def _result(result: dict, unit: str, words: Words) -> str:
     value = "–" if result["value"] is None else words.quantity(result["value"], unit)
-    note = _note(result["note"], words)
+    note = note_words(result["note"], words)
     small = f"<br><small>{escape(note)}</small>" if note else ""
     verdict = result["verdict"]
     return (
@@ -129,7 +130,8 @@ def _result(result: dict, unit: str, words: Words) -> str:
     )
 
 
-def _note(code: str, words: Words) -> str:
+def note_words(code: str, words: Words) -> str:
+    """A note code in words; nothing where there is no note."""
     return {
         "": "",
         "spread": words.gettext("the spread covers the threshold"),
