@@ -4,10 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from transformers import LlamaConfig
 
 from cheap_inference.kv_cache import forward
-from cheap_inference.models.load import random_model
 from cheap_inference.quantize.activation_rounding import per_tensor
 from cheap_inference.quantize.awq import (
     awq_factors,
@@ -22,20 +20,10 @@ from cheap_inference.quantize.in_place import projections, quantized
 from cheap_inference.quantize.schemes import INT4_GROUP64, INT4_GROUP128, INT4_ROW, INT8_ROW
 from cheap_inference.quantize.smoothquant import smoothed, smoothing_factors
 
-SIZES = {
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "vocab_size": 128,
-    "initializer_range": 0.3,
-}
-
 
 @pytest.fixture(scope="module")
-def model():
-    return random_model(LlamaConfig(**SIZES), dtype=torch.float32, seed=0)
+def model(make_model):
+    return make_model(initializer_range=0.3)
 
 
 @pytest.fixture

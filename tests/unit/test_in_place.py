@@ -3,26 +3,17 @@
 import pytest
 import torch
 from torch import nn
-from transformers import GPT2Config, LlamaConfig
+from transformers import GPT2Config
 
 from cheap_inference.errors import UserError
 from cheap_inference.models.load import random_model
 from cheap_inference.quantize.in_place import projections, quantized, restored
 from cheap_inference.quantize.schemes import INT4_GROUP64, INT8_ROW
 
-SIZES = {
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "vocab_size": 128,
-}
-
 
 @pytest.fixture(params=[True, False], ids=["tied", "untied"])
-def model(request):
-    return random_model(LlamaConfig(**SIZES, tie_word_embeddings=request.param), dtype=torch.float32, seed=0)
+def model(request, make_model):
+    return make_model(tie_word_embeddings=request.param)
 
 
 def snapshot(model):

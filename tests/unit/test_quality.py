@@ -5,30 +5,18 @@ import math
 import pytest
 import torch
 from torch.nn import functional
-from transformers import GraniteConfig, LlamaConfig
 
 from cheap_inference import quality
 from cheap_inference.errors import UserError
 from cheap_inference.kv_cache import forward
-from cheap_inference.models.load import random_model
 from cheap_inference.quantize.in_place import quantized
 from cheap_inference.quantize.kv_cache_rounding import rounded_cache
 from cheap_inference.quantize.schemes import INT4_GROUP64, INT8_ROW
 
-SIZES = {
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "vocab_size": 128,
-    "initializer_range": 0.2,
-}
-
 
 @pytest.fixture(scope="module")
-def model():
-    return random_model(LlamaConfig(**SIZES), dtype=torch.float32, seed=0)
+def model(make_model):
+    return make_model(initializer_range=0.2)
 
 
 @pytest.fixture
@@ -108,9 +96,8 @@ def test_a_cache_can_be_judged(model, ids):
     assert not torch.allclose(plain, rounded)
 
 
-def test_logits_that_change_after_the_head_are_refused():
-    config = GraniteConfig(**SIZES, logits_scaling=8.0)
-    model = random_model(config, dtype=torch.float32, seed=0)
+def test_logits_that_change_after_the_head_are_refused(make_model):
+    model = make_model("Granite", initializer_range=0.2, logits_scaling=8.0)
     with pytest.raises(UserError, match="changes its logits after the head"):
         quality.token_losses(model, torch.arange(20)[None])
 

@@ -2,10 +2,8 @@
 
 import pytest
 import torch
-from transformers import LlamaConfig
 
 from cheap_inference.kv_cache import forward, new_cache
-from cheap_inference.models.load import random_model
 from cheap_inference.quantize import absmax
 from cheap_inference.quantize.activation_rounding import (
     activations_rounded,
@@ -21,19 +19,10 @@ from cheap_inference.quantize.kv_cache_rounding import (
     rounded_cache,
 )
 
-SIZES = {
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "vocab_size": 128,
-}
-
 
 @pytest.fixture(scope="module")
-def model():
-    return random_model(LlamaConfig(**SIZES), dtype=torch.float32, seed=0)
+def model(make_model):
+    return make_model()
 
 
 @pytest.fixture
