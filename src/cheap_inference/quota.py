@@ -20,7 +20,7 @@ def quota_threads(*, root: Path = ROOT) -> int | None:
 def _folders(root: Path) -> list[Path]:
     """The process's own control-group folders and all above them, for either version."""
     try:
-        lines = (root / "proc/self/cgroup").read_text(encoding="ascii").splitlines()
+        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
         return []
     mounts, folders = root / "sys/fs/cgroup", []

@@ -10,7 +10,7 @@ def tree(root, files):
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="ascii")
+        path.write_text(text, encoding="utf-8")
     return root
 
 
@@ -37,6 +37,7 @@ V1 = {
             },
             3,
         ),
+        ({"proc/self/cgroup": "0::/zadanie-ż\n", "sys/fs/cgroup/zadanie-ż/cpu.max": "200000 100000\n"}, 2),
         (V1, 2),
         ({**V1, "sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us": "-1\n"}, None),
     ],

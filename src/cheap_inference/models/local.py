@@ -11,6 +11,15 @@ from ..errors import UserError
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+SETTINGS = (
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "tokenizer.model",
+    "vocab.json",
+    "merges.txt",
+)
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 CAUSAL_HEADS = ("ForCausalLM", "LMHeadModel")
 
@@ -30,15 +39,15 @@ def sha256_of(path: Path) -> str:
         return file_digest(file, "sha256").hexdigest()
 
 
-def weights_digest(folder: Path) -> str:
-    """SHA-256 of the folder's safetensors file, or of the list of their digests where there are several.
+def folder_digest(folder: Path) -> str:
+    """SHA-256 of the list of digests of the folder's weights, configuration and tokenizer.
 
+    The same weights answer differently under another configuration or another tokenizer.
     Raises UserError for a folder that holds no model this book can run.
     """
     check_config(folder)
-    files = weight_files(folder)
-    if len(files) == 1:
-        return _readable_digest(files[0])
+    settings = (folder / name for name in SETTINGS)
+    files = [*weight_files(folder), *(path for path in settings if path.is_file())]
     lines = "".join(f"{_readable_digest(file)}  {file.name}\n" for file in files)
     return sha256(lines.encode()).hexdigest()
 

@@ -90,7 +90,7 @@ def _from_path(name: str) -> ModelSpec | None:
             raise UserError(f"No such folder or file: {name}")
         return None
     if path.is_dir():
-        return _local_spec("local", path.name, path, local.weights_digest(path))
+        return _local_spec("local", path.name, path, local.folder_digest(path))
     return _local_spec("gguf", path.stem, path, local.gguf_digest(path))
 
 
