@@ -207,7 +207,7 @@ def setup(record: SimpleNamespace, words: Words) -> Display:
     found = record.students.setup
     text = words.gettext(
         "Text: {training} training, {validation} validation and {held_out} held-out tokens, no passage in two of them; "
-        "SHA-256 of the corpus {digest}…. Vocabulary: the {vocabulary} tokens of the training text, to which the teacher "
+        "the corpus has a SHA-256 that begins with {digest}. Vocabulary: the {vocabulary} tokens of the training text, to which the teacher "
         "gives {kept} of its probability on held-out text; the {scored} held-out positions whose token is among them are "
         "scored. Student: {parameters} parameters, {context} tokens of context. Training: at most {steps} steps of {batch} "
         "examples, AdamW, learning rate {rate}, {seeds} seeds."

@@ -158,9 +158,9 @@ def ratio(record: SimpleNamespace, words: Words) -> Display:
     """Why 7B has so many more tokens than 13B: taken apart."""
     found = record.hangs
     text = words.gettext(
-        "In 8 bits on 16 GiB the 7B model holds {ratio} the tokens of the 13B model. That is {room} the room, times "
-        "{token} for tokens that are smaller by that factor: the weights explain the smaller part, the 40 key-value "
-        "heads the larger."
+        "In 8 bits on 16 GiB the 7B model holds {ratio} the tokens of the 13B model: it has {room} the room, and a "
+        "token of the 13B model takes {token} the bytes. The weights explain the smaller part, the 40 key-value heads "
+        "the larger."
     ).format(
         ratio=words.times(found.token_ratio, 1),
         room=words.times(found.room_ratio, 2),

@@ -318,7 +318,7 @@ def lens_figure(record: SimpleNamespace, words: Words) -> Display:
 
     alt = words.gettext(
         "Histogram of one matrix's weights in standard deviations, a narrow bell. Under it the 4-bit levels of each "
-        "scheme: with one scale per tensor only three to five fall where the weights are; with a scale per row, per group of "
+        "scheme: with one scale per tensor hardly any fall where the weights are; with a scale per row, per group of "
         "128 and NF4 per block of 64 they crowd ever closer into the bell."
     )
     return figure("lens", draw, words, alt=alt, size=(5.2, 4.6))
