@@ -173,7 +173,7 @@ def near_miss(record: SimpleNamespace, words: Words) -> Display:
     """A cell that is empty by a hair, and the scales that the rule forgets."""
     found = record.hangs
     text = words.gettext(
-        "The 7B model in 8 bits misses a card of 8 GiB by {missing}, so there the reserve decides. And the rule "
+        "The 7B model in 8 bits is too large for a card of 8 GiB by {missing}, so there the reserve decides. And the rule "
         "counts the bits of the scales at 4.125 but not at 8: with them the {plain} tokens on 16 GiB become {scaled}."
     ).format(
         missing=words.bytes(found.missing_bytes),

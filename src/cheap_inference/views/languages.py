@@ -36,11 +36,11 @@ def answer(record: SimpleNamespace, words: Words) -> Display:
     costs = _others(record.reading.rows)
     text = words.ngettext(
         "The same text takes up to **{tokens} the tokens** that it takes in English ({list}), and every token takes its "
-        "place in the cache. The {n} passage that the model read took up to {prefill} the time to read and up to {say} "
-        "the time to say.",
+        "place in the cache. The {n} passage that the model read took up to {prefill} the time of the English one to read and "
+        "up to {say} to say.",
         "The same text takes up to **{tokens} the tokens** that it takes in English ({list}), and every token takes its "
-        "place in the cache. The {n} passages that the model read took up to {prefill} the time to read and up to {say} "
-        "the time to say.",
+        "place in the cache. The {n} passages that the model read took up to {prefill} the time of the English ones to read and "
+        "up to {say} to say.",
         record.reading.passages,
     ).format(
         tokens=words.times(max(row.to_english.value for row in tokens)),

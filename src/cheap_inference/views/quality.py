@@ -44,11 +44,11 @@ def answer(record: SimpleNamespace, words: Words) -> Display:
     guessing = record.scores.setup.vocabulary
     if int4.score.perplexity > guessing:
         second = words.gettext(
-            "INT4 per tensor has {perplexity}, **worse than guessing** uniformly over the {vocabulary} tokens of the vocabulary."
+            "INT4 per tensor has a perplexity of {perplexity}, **worse than guessing** uniformly over the {vocabulary} tokens of the vocabulary."
         )
     else:
         second = words.gettext(
-            "INT4 per tensor has {perplexity}; guessing uniformly over the vocabulary would give {vocabulary}."
+            "INT4 per tensor has a perplexity of {perplexity}; guessing uniformly over the vocabulary would give {vocabulary}."
         )
     second = second.format(perplexity=words.number(worst), vocabulary=words.number(guessing))
     return sentence(f"{first} {second}")

@@ -56,7 +56,7 @@ def size_table(record: SimpleNamespace, words: Words) -> Display:
     sizes = record.sizes
     fp16 = next(row for row in sizes.widths if row.bits == 16).everything_bytes
     columns = (
-        Column("weights", words.gettext("Projections in")),
+        Column("weights", words.gettext("Projections stored in")),
         Column("everything_bytes", words.gettext("If all shrank"), unit="MiB", digits=1, scale=1 / MEBIBYTE),
         Column("stored_bytes", words.gettext("Really stored"), unit="MiB", digits=1, scale=1 / MEBIBYTE),
         Column("share", words.gettext("Of fp16"), unit="%", digits=1, scale=PERCENT),
