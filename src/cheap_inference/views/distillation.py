@@ -186,8 +186,8 @@ def answer(record: SimpleNamespace, words: Words) -> Display:
     else:
         verdict = words.gettext("**higher, beyond the spread** of seeds and text")
     text = words.gettext(
-        "Taught with the teacher's whole distribution, the student's held-out loss is {soft} nats a token; taught with the "
-        "text's own tokens, the same student on the same text ends at {hard}: {verdict}."
+        "Taught with the text's own tokens, the student's held-out loss is {hard} nats a token. Taught with the teacher's "
+        "whole distribution, the same student on the same text ends at {soft}: {verdict}."
     )
     return sentence(
         text.format(

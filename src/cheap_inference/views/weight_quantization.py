@@ -238,12 +238,12 @@ def erased(record: SimpleNamespace, words: Words) -> Display:
     text = words.gettext(
         "In `{matrix}`, {zeros} of the weights became **zero**, {levels} of the 16 codes are in use, and the norm "
         "fell to {norm} of what it was. An error of {error} here means that the matrix is erased, not replaced by "
-        "noise: noise of equal norm would give 1.41."
+        "noise: noise with the matrix's own norm would give 1.41."
     )
     if found.zero_share < 0.5:
         text = words.gettext(
             "In `{matrix}`, {zeros} of the weights became zero, {levels} of the 16 codes are in use, and the norm is "
-            "{norm} of what it was, with an error of {error}. Noise of equal norm would give 1.41."
+            "{norm} of what it was, with an error of {error}. Noise with the matrix's own norm would give 1.41."
         )
     return sentence(
         text.format(
