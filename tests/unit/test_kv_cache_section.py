@@ -53,7 +53,8 @@ def text(display):
 def test_both_loops_agree_and_are_counted(loops):
     assert loops.identical
     assert (loops.positions_without, loops.positions_with) == (sum(range(10, 16)), 15)
-    assert loops.speedup.n == loops.noise.n == experiment.REPEATS
+    assert loops.speedup.n == loops.token_with.n == 4  # two long runs, a short one before and after each
+    assert (loops.noise.n, loops.token_without.n) == (3, 2)
     assert 0 <= loops.logit_noise < 1e-3
 
 

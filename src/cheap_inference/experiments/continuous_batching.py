@@ -15,7 +15,7 @@ from ..simulation import Costs, percentile, simulate
 from ..workload import output_lengths, prompt_lengths
 from .serving import batch_noise, places_needed, workload_prompts, workload_requests
 
-COST_REPEATS = 9
+COST_REPEATS = 5
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from ..quantity import Quantity
 Loop = Callable[[torch.nn.Module, torch.Tensor, int], torch.Tensor]
 Attention = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
-REPEATS = 3
+ROUNDS = 2
 HEAD_REPEATS = 5
 HEAD_DIM = 64
 HEAD_CONTEXTS = (256, 512, 1024, 2048, 4096, 8192)
@@ -117,7 +117,7 @@ class ScoreMemory:
 def compare_loops(
     lm: LoadedModel, without_cache: Loop, with_cache: Loop, *, prompt_tokens: int, new_tokens: int
 ) -> Loops:
-    """Run both loops in turn, compare their tokens, and divide their times pair by pair."""
+    """Run both loops in turn, compare their tokens, and divide the times of neighbouring runs."""
     prompt = prompt_ids(lm, prompt_tokens)
     margins = generate_with_margins(lm.model, prompt, new_tokens).margins
     noise = logit_noise(lm, prompt)
@@ -128,15 +128,17 @@ def compare_loops(
 
     samples = timing.interleaved(
         {
-            "without": lambda: write("without", without_cache),
             "with": lambda: write("with", with_cache),
+            "without": lambda: write("without", without_cache),
             "with again": lambda: write("with again", with_cache),
         },
-        repeats=REPEATS,
+        repeats=ROUNDS,
         warmup=0,  # the margins above have warmed the model up, and the loop without a cache is long
         device=lm.device,
     )
     pair = outputs["without"], outputs["with"]
+    first, second = zip(samples["with"], samples["with again"], strict=True)
+    in_turn = [*first, *reversed(second)]  # the second round runs backwards
     positions = {
         cached: cost.positions_processed(prompt_tokens=prompt_tokens, new_tokens=new_tokens, cached=cached)
         for cached in (False, True)
@@ -150,12 +152,12 @@ def compare_loops(
         passes=new_tokens,
         positions_without=positions[False],
         positions_with=positions[True],
-        speedup=timing.ratio(samples["without"], samples["with"]),
-        noise=timing.ratio(samples["with again"], samples["with"]),
+        speedup=timing.ratio(samples["without"] * 2, samples["with"] + samples["with again"]),
+        noise=timing.ratio(in_turn[1:], in_turn[:-1]),
         token_without=milliseconds_per(samples["without"], new_tokens),
-        token_with=milliseconds_per(samples["with"], new_tokens),
+        token_with=milliseconds_per(in_turn, new_tokens),
         position_without=milliseconds_per(samples["without"], positions[False]),
-        position_with=milliseconds_per(samples["with"], positions[True]),
+        position_with=milliseconds_per(in_turn, positions[True]),
     )
 
 

@@ -16,7 +16,7 @@ from .serving import workload_prompts
 
 LONG_PROMPT = 2_000
 SLOTS = 4
-CHUNKS = (LONG_PROMPT, 512, 128)
+CHUNKS = (LONG_PROMPT, 128)
 STEPS_BEFORE = 5  # of the others, before the long prompt comes
 
 

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from .. import cost, probes, timing
 from ..generation import decode_step, prefill
-from ..kv_cache import cache_bytes, cache_tensors, crop_to, filled_cache, new_cache
+from ..kv_cache import cache_bytes, cache_length, cache_tensors, crop_to, filled_cache, new_cache
 from ..models.load import LoadedModel, chapter_config
 from ..passage import prompt_ids
 from ..quantity import Quantity
@@ -28,7 +28,7 @@ CONTEXTS = (16, 64, 256, 1024, 2048)
 LONG_CONTEXTS = (4096, 8192)
 SHORTEST, CLAIMED_CONTEXT = 16, 1024
 STEP_REPEATS = 9
-HISTORIES = (2048, 1024, 512, 256)  # falling: one cache is cut down from row to row
+HISTORIES = (256, 512, 1024, 2048)
 MESSAGE_TOKENS = 32
 TURN_REPEATS = 2  # the ratio is in the tens, and recomputing is slow
 MILLISECONDS = 1000
@@ -161,8 +161,9 @@ def time_request(lm: LoadedModel, serve: Serve, *, prompt_tokens: int, new_token
     def request() -> None:
         served.append(serve(lm.model, prompt, new_tokens, clock))
 
-    timing.interleaved({"request": request}, repeats=REQUESTS, warmup=1, device=lm.device)
-    return split_clock(served[1:], prompt_tokens=prompt_tokens)
+    serve(lm.model, prompt, 2, clock)  # warm: one prefill, one step
+    timing.interleaved({"request": request}, repeats=REQUESTS, warmup=0, device=lm.device)
+    return split_clock(served, prompt_tokens=prompt_tokens)
 
 
 def split_clock(served: list[list[float]], *, prompt_tokens: int) -> Phases:
@@ -268,39 +269,38 @@ def _decode_samples(lm: LoadedModel, shape: cost.Shape, caches: dict) -> tuple[d
 
 def time_second_turn(lm: LoadedModel) -> Turn:
     """The first token after a new message: all of the conversation in one pass, or the message alone."""
-    cache = new_cache(lm.config)
-    prefill(lm.model, prompt_ids(lm, HISTORIES[0]), cache)
-    rows = [_turn_row(lm, history, cache) for history in HISTORIES]
-    return Turn(MESSAGE_TOKENS, tuple(reversed(rows)))
+    prefill(lm.model, prompt_ids(lm, MESSAGE_TOKENS), new_cache(lm.config))  # warm; a recomputed turn is long
+    return Turn(MESSAGE_TOKENS, tuple(_turn_row(lm, history) for history in HISTORIES))
 
 
-def _turn_row(lm: LoadedModel, history: int, cache: object) -> TurnRow:
-    """`cache` holds the conversation so far, `history` tokens or more of it."""
+def _turn_row(lm: LoadedModel, history: int) -> TurnRow:
+    """A recomputed turn leaves the cache that the reused one starts from, cut back to the history."""
     conversation = prompt_ids(lm, history + MESSAGE_TOKENS)
     message = conversation[:, history:]
     logits: dict[str, torch.Tensor] = {}
+    cache = new_cache(lm.config)
 
     def recompute() -> None:
-        logits["recomputed"] = prefill(lm.model, conversation, new_cache(lm.config))
+        nonlocal cache
+        cache = new_cache(lm.config)
+        logits["recomputed"] = prefill(lm.model, conversation, cache)
 
     def reuse() -> None:
         logits["reused"] = prefill(lm.model, message, cache)
 
     def cut_back() -> None:
-        crop_to(cache, history)
+        crop_to(cache, min(history, cache_length(cache)))
 
-    cut_back()
-    held = cache_bytes(cache)
-    reuse()  # a first call at these shapes; the recomputed one is too long to repeat for that
     calls = {"recomputed": recompute, "reused": reuse}
     samples = _interleaved(calls, lm, repeats=TURN_REPEATS, warmup=0, before=cut_back)
+    cut_back()
     tokens = {name: int(rows.argmax()) for name, rows in logits.items()}
     return TurnRow(
         history=history,
         recomputed=_milliseconds(samples["recomputed"]),
         reused=_milliseconds(samples["reused"]),
         ratio=timing.ratio(samples["recomputed"], samples["reused"]),
-        cache_bytes=held,
+        cache_bytes=cache_bytes(cache),
         same_token=tokens["recomputed"] == tokens["reused"],
         logit_difference=float((logits["recomputed"] - logits["reused"]).abs().max()),
     )

@@ -42,7 +42,7 @@ def identity_table(record: SimpleNamespace, words: Words) -> Display:
         Column("tokens", words.gettext("Tokens")),
         Column("rounds", words.gettext("Passes of the target")),
         Column("equal", words.gettext("Texts equal to plain decoding's")),
-        Column("as_walked", words.gettext("Rounds as the agreement column says")),
+        Column("as_walked", words.gettext("Rounds that the hits predict")),
     )
     rows = [
         (
