@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable
 from types import SimpleNamespace
 
@@ -20,8 +19,6 @@ from .fuller_csv import with_csv
 
 PERCENT = 100
 MEBI = 2**-20
-#: A vowel sign alone is shown on this, so that it does not cling to what stands before it.
-DOTTED_CIRCLE = "\u25cc"
 BAR = 0.26
 
 
@@ -159,10 +156,9 @@ def piece_shown(digits: str) -> str:
     """A token, given as the hexadecimal digits of its bytes: its characters, or the bytes of an incomplete one."""
     piece = bytes.fromhex(digits)
     try:
-        text = piece.decode().strip()
+        return piece.decode().strip()
     except UnicodeDecodeError:
         return f"[{piece.hex(' ').upper()}]"
-    return DOTTED_CIRCLE + text if unicodedata.category(text[:1] or " ").startswith("M") else text
 
 
 def holding_table(record: SimpleNamespace, words: Words) -> Display:
