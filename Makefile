@@ -2,9 +2,11 @@
 # make check  lint, unit and structure tests; measures nothing
 # make test   everything: what CI runs
 # make reference  write reference/ anew, after a change of a notebook that is meant
+# make lock   the pins anew, from pyproject.toml and requirements.in (UPGRADE=1: the newest versions)
+# make audit  licences and known vulnerabilities of the pins
 # make translations  bring the catalogues in line with the English text, then list what is to do in them
 #
-# PYTHON          Python 3.11 or later, for creating .venv (default: python3)
+# PYTHON          Python 3.11.5 or later, for creating .venv (default: python3)
 # TORCH_INDEX_URL an index with another build of torch. On Linux the default registry's build carries
 #                 several GB of CUDA; https://download.pytorch.org/whl/cpu has one for the CPU alone.
 
@@ -14,10 +16,12 @@ BIN := .venv/bin
 # The build that reference/ is compared with, on any machine.
 REFERENCE := --model smollm2-135m --device cpu --locale en
 READY := .venv/ready
+# Tools for the pins, in an environment that the book knows nothing of.
+TOOLS := _build/tools
 # Waiting threads that spin make torch many times slower beside a busy neighbour.
 export OMP_WAIT_POLICY := passive
 
-.PHONY: book check test setup clean reference translations
+.PHONY: book check test setup clean reference translations lock audit
 
 book: setup
 	$(BIN)/python scripts/build.py
@@ -26,8 +30,8 @@ setup: $(READY)
 
 # pip runs only when the pins or the package's metadata have changed.
 $(READY): requirements.txt pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "Python 3.11 or later is needed, and $(PYTHON) is not: try make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11, 5))' || \
+	  { echo "Python 3.11.5 or later is needed, and $(PYTHON) is not: try make PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(if $(TORCH_INDEX_URL),$(BIN)/pip install --quiet --index-url $(TORCH_INDEX_URL) $$(grep '^torch==' requirements.txt))
 	$(BIN)/pip install --quiet --requirement requirements.txt
@@ -53,6 +57,19 @@ reference: setup
 translations: setup
 	$(BIN)/python scripts/translations.py update
 	$(BIN)/python scripts/translations.py check
+
+$(TOOLS)/ready: requirements-audit.txt
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/pip install --quiet --requirement requirements-audit.txt
+	touch $@
+
+lock: $(TOOLS)/ready
+	$(PYTHON) scripts/lock.py --uv $(TOOLS)/bin/uv $(if $(UPGRADE),--upgrade)
+
+# Strict: without its database the audit fails and says so.
+audit: setup $(TOOLS)/ready
+	$(BIN)/python scripts/licences.py
+	$(TOOLS)/bin/pip-audit --requirement requirements.txt --no-deps --disable-pip --strict --progress-spinner off
 
 clean:
 	rm -rf _build

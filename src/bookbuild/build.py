@@ -13,12 +13,14 @@ from cheap_inference import records
 from cheap_inference.render.words import Words
 
 from .contents import Contents
+from .drift import drift_part
 from .edition import Edition, stage_edition
 from .errors import BuildError
 from .html import build_pages
 from .layout import Layout
 from .origin import made_on
 from .progress import Reporter
+from .publication import Publication, read_publication
 from .schedule import Run, Schedule
 from .scores import scoreboard_of, scoreboard_part
 from .site import assemble_site
@@ -52,15 +54,16 @@ def build(layout: Layout, request: Request, reporter: Reporter) -> Path:
         UserError: a notebook refused its parameters, the model or the machine.
         BuildError: a cell failed, or a page did not build.
     """
+    publication = read_publication(layout.root)
     for locale in request.locales:
         require_complete(layout, locale)
         stage_notebooks(layout, request.contents, locale)
     execute_sections(layout, request, reporter)
     scoreboard = scoreboard_of(layout)
-    render_pages(layout, request, scoreboard, reporter)
+    render_pages(layout, request, scoreboard, publication, reporter)
     title = yaml.safe_load((layout.root / "_config.yml").read_text(encoding="utf-8"))["title"]
     titles = {locale: Words(locale).gettext(title) for locale in request.locales}
-    return assemble_site(layout, request.contents, titles, scoreboard=scoreboard)
+    return assemble_site(layout, request.contents, titles, scoreboard=scoreboard, publication=publication)
 
 
 def require_complete(layout: Layout, locale: str) -> None:
@@ -87,12 +90,14 @@ def execute_sections(layout: Layout, request: Request, reporter: Reporter) -> No
     schedule.replay(slugs, request.locales)
 
 
-def render_pages(layout: Layout, request: Request, scoreboard: dict, reporter: Reporter) -> None:
+def render_pages(
+    layout: Layout, request: Request, scoreboard: dict, publication: Publication, reporter: Reporter
+) -> None:
     """Stage and build the pages of every language."""
 
     def render(locale: str) -> None:
         generated = generated_parts(layout, request, scoreboard, Words(locale))
-        edition = Edition(request.contents, locale, request.locales, request.run.id, generated)
+        edition = Edition(request.contents, locale, request.locales, request.run.id, generated, publication)
         stage_edition(layout, edition)
         with reporter.step(f"Building the pages ({locale})"):
             build_pages(layout, locale)
@@ -111,4 +116,8 @@ def generated_parts(layout: Layout, request: Request, scoreboard: dict, words: W
         for slug in request.contents.sections
     ]
     this_build = f"<p>{escape(made_on(made[0].run, words))}</p>" if made else ""
-    return {"scoreboard": scoreboard_part(scoreboard, request.contents, words), "this-build": this_build}
+    return {
+        "scoreboard": scoreboard_part(scoreboard, request.contents, words),
+        "drift": drift_part(layout, request.contents, words),
+        "this-build": this_build,
+    }

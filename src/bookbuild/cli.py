@@ -48,11 +48,11 @@ def main(root: Path, argv: list[str] | None = None) -> int:
         with Reporter() as reporter:
             start = build(layout, checked(layout, parsed(argv)), reporter)
     except UserError as error:
-        return _failed(error, 2)
+        return failed(error, 2)
     except BuildError as error:
-        return _failed(error, 1)
+        return failed(error, 1)
     except (KeyboardInterrupt, Interrupted):
-        return _failed("Interrupted: run the same command again to go on from here.", 130)
+        return failed("Interrupted: run the same command again to go on from here.", 130)
     print(start)
     return 0
 
@@ -107,6 +107,7 @@ def parameter_for(spec: ModelSpec) -> str:
     return f"{spec.location}@{spec.revision}" if spec.kind == "hub" else spec.location
 
 
-def _failed(reason: object, status: int) -> int:
+def failed(reason: object, status: int) -> int:
+    """Say why on stderr, in one line, and return the exit status."""
     print(reason, file=sys.stderr)
     return status

@@ -14,12 +14,14 @@ from cheap_inference.render.words import Words
 
 from .configuration import configuration
 from .contents import Contents
+from .elsewhere import elsewhere
 from .files import emptied
 from .layout import Layout
 from .links import relink
 from .notebook_page import page_of, site_source
 from .origin import origin_of
 from .outputs import tables
+from .publication import Publication
 from .sections import section_ids
 from .stage import write_notebook
 from .translation.apply import Translator
@@ -43,6 +45,7 @@ class Edition:
     locales: tuple[str, ...]
     run_id: str
     generated: dict[str, str]
+    publication: Publication
 
 
 def stage_edition(layout: Layout, edition: Edition) -> None:
@@ -64,10 +67,21 @@ def stage_edition(layout: Layout, edition: Edition) -> None:
         Words(edition.locale),
         locales=edition.locales,
         anchors=anchors_of(layout, edition.contents),
+        repository=edition.publication.repository,
+        colab=colab_links(edition),
         theme_words=theme_words,
     )
     for name, content in (("_config.yml", config), ("_toc.yml", edition.contents.toc)):
         (folder / name).write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
+
+
+def colab_links(edition: Edition) -> dict[str, str]:
+    """Addresses that open the sections' notebooks of this language in Colab; none where Colab could not."""
+    links = {
+        slug: edition.publication.colab(f"notebooks/{edition.locale}/{slug}.ipynb")
+        for slug in edition.contents.sections
+    }
+    return {slug: link for slug, link in links.items() if link}
 
 
 def anchors_of(layout: Layout, contents: Contents) -> dict[str, list[str]]:
@@ -95,5 +109,10 @@ def filled(text: str, generated: dict[str, str]) -> str:
 def _stage_section(layout: Layout, slug: str, folder: Path, edition: Edition) -> None:
     executed = nbformat.read(layout.executed(edition.locale) / f"{slug}.ipynb", as_version=4)
     record = records.read(records.path_of(layout.records, edition.run_id, slug))
-    origin = origin_of(record, tables(slug, executed), Words(edition.locale))
+    words = Words(edition.locale)
+    closing = [
+        elsewhere(layout, slug, edition.run_id, words),
+        origin_of(record, tables(slug, executed), words),
+    ]
+    origin = "\n".join(filter(None, closing))
     write_notebook(folder / f"{slug}.ipynb", page_of(slug, executed, edition.contents, origin=origin))

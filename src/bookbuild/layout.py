@@ -38,6 +38,11 @@ class Layout:
         return self.root / "records"
 
     @property
+    def history(self) -> Path:
+        """What every nightly run found, one line each."""
+        return self.root / "history" / "nights.jsonl"
+
+    @property
     def reference(self) -> Path:
         """Executed notebooks that a test compares with."""
         return self.root / "reference"
@@ -51,6 +56,11 @@ class Layout:
     def records(self) -> Path:
         """Records of this machine: `<model>-<device>/<slug>.json`."""
         return self.build / "records"
+
+    @property
+    def night(self) -> Path:
+        """Reports of nightly runs."""
+        return self.build / "night"
 
     def notebooks(self, locale: str) -> Path:
         """Notebooks without outputs, as published."""

@@ -26,7 +26,12 @@ def made_on(run: dict, words: Words) -> str:
     threads = words.ngettext("{n} thread", "{n} threads", machine["threads"]).format(n=machine["threads"])
     libraries = ", ".join(f"{name} {version}" for name, version in versions.items())
     sentence = words.gettext("Measured on {date} with {model} on {cpu} ({isa}, {threads}), {libraries}.")
+    if machine.get("gpu"):
+        sentence = words.gettext(
+            "Measured on {date} with {model} on {gpu}, driven by {cpu} ({isa}, {threads}), {libraries}."
+        )
     return sentence.format(
+        gpu=machine.get("gpu"),
         date=format_date(datetime.date.fromisoformat(run["date"]), format="long", locale=words.locale),
         model=run["model"]["title"],
         cpu=machine["cpu"],

@@ -63,11 +63,12 @@ def _comparable(output: NotebookNode) -> NotebookNode:
     return output
 
 
-def compare_references(layout: Layout, folder: Path | None = None) -> int:
+def compare_references(layout: Layout, folder: Path | None = None, *, junit: Path | None = None) -> int:
     """Execute `reference/` with nbval, replaying this machine's records of the default model on the CPU.
 
     Args:
         folder: other notebooks to compare with, in place of `reference/`.
+        junit: file for the results, cell by cell, for programs to read.
 
     Returns:
         pytest's exit status.
@@ -76,7 +77,9 @@ def compare_references(layout: Layout, folder: Path | None = None) -> int:
     sanitize = layout.root / "tests" / "book" / "nbval_sanitize.cfg"
     environment = kernel_environment(records=layout.records, notebooks=folder, mode="replay")
     options = ["--nbval", "--nbval-sanitize-with", str(sanitize), "--rootdir", str(layout.root), str(folder)]
-    options += ["-n", "2", "--dist", "loadscope"]  # replays disturb no timing; a notebook stays in one process
+    # Replays disturb no timing; a notebook stays in one process.
+    options += ["-n", "2", "--dist", "loadscope"]
+    options += ["--junitxml", str(junit)] if junit else []
     return subprocess.run(
         [sys.executable, "-m", "pytest", *options],
         cwd=layout.root,

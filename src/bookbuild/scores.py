@@ -12,7 +12,7 @@ from cheap_inference.views.scoreboard import scoreboard_html
 from .contents import Contents
 from .layout import Layout
 
-#: The scoreboard's link to a section's page.
+#: A generated link to a section's page.
 SECTION_LINK = re.compile(r'<a href="(?P<slug>[\w-]+)\.html">(?P<text>.*?)</a>')
 
 
@@ -27,8 +27,13 @@ def scoreboard_of(layout: Layout) -> dict:
 
 def scoreboard_part(board: dict, contents: Contents, words: Words) -> str:
     """The scoreboard as HTML, with links to the sections that this site has."""
+    return with_known_links(scoreboard_html(board, words), contents)
+
+
+def with_known_links(html: str, contents: Contents) -> str:
+    """HTML without the links to sections that this site has not; their text stays."""
 
     def link(found: re.Match) -> str:
         return found[0] if found["slug"] in contents.sections else found["text"]
 
-    return SECTION_LINK.sub(link, scoreboard_html(board, words))
+    return SECTION_LINK.sub(link, html)

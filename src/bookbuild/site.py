@@ -13,6 +13,7 @@ from .contents import Contents
 from .files import emptied
 from .layout import Layout
 from .outputs import tables
+from .publication import Publication
 from .stage import publish_notebooks
 from .start_page import start_page
 
@@ -24,7 +25,14 @@ LEFTOVERS = (".buildinfo", "objects.inv", "*webpack-macros.html")
 MATHJAX_PARTS = ("tex-chtml.js", "a11y", "adaptors", "input", "output/chtml", "sre", "ui")
 
 
-def assemble_site(layout: Layout, contents: Contents, titles: dict[str, str], *, scoreboard: dict) -> Path:
+def assemble_site(
+    layout: Layout,
+    contents: Contents,
+    titles: dict[str, str],
+    *,
+    scoreboard: dict,
+    publication: Publication,
+) -> Path:
     """Put the site together in a new folder, then swap it in; return its start page.
 
     Args:
@@ -34,13 +42,15 @@ def assemble_site(layout: Layout, contents: Contents, titles: dict[str, str], *,
     locales = tuple(titles)
     for locale in locales:
         shutil.copytree(layout.html(locale), folder / locale, ignore=shutil.ignore_patterns(*LEFTOVERS))
-        publish_notebooks(layout, contents, locale, folder / "notebooks" / locale)
+        publish_notebooks(layout, contents, locale, folder / "notebooks" / locale, publication)
     copy_mathjax(folder / "_shared" / "mathjax")
     copy_font(folder / "_shared" / "fonts")
     write_tables(layout, contents, locales[0], folder / "data")
     for root in (layout.committed_records, layout.records):
         if root.is_dir():
             shutil.copytree(root, folder / "records", dirs_exist_ok=True, ignore=_only_records)
+    if layout.history.exists():
+        shutil.copyfile(layout.history, folder / "history.jsonl")
     (folder / "scoreboard.json").write_text(
         json.dumps(scoreboard, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
     )

@@ -9,11 +9,14 @@ import nbformat
 from nbformat import NotebookNode
 
 from cheap_inference.records import write_atomically
+from cheap_inference.render.words import Words
 
 from .contents import Contents
 from .files import emptied
 from .layout import Layout
 from .links import relink_notebook
+from .publication import Publication
+from .setup_cell import setup_cell
 from .translation.apply import Translator
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -35,18 +38,27 @@ def stage_notebooks(layout: Layout, contents: Contents, locale: str) -> None:
         write_notebook(folder / f"{slug}.ipynb", notebook)
 
 
-def publish_notebooks(layout: Layout, contents: Contents, locale: str, folder: Path) -> None:
-    """Write the staged notebooks for readers: their links lead to each other and to pages of the site."""
+def publish_notebooks(
+    layout: Layout, contents: Contents, locale: str, folder: Path, publication: Publication
+) -> None:
+    """Write the staged notebooks for readers, each with a first cell that gets the package in Colab.
+
+    Their links lead to the published site, as Colab resolves no relative ones; where its address is not
+    known they lead to the notebooks and pages beside them.
+    """
 
     def target(page: str) -> str | None:
         if page in contents.left_out:
             return None
+        if publication.site:
+            return f"{publication.site}/{locale}/{page}.html"
         return f"{page}.ipynb" if page in contents.sections else f"../../{locale}/{page}.html"
 
     folder.mkdir(parents=True)
     for slug in contents.sections:
         notebook = nbformat.read(layout.notebooks(locale) / f"{slug}.ipynb", as_version=4)
         relink_notebook(notebook, target)
+        notebook.cells.insert(0, setup_cell(slug, publication, Words(locale)))
         (folder / f"{slug}.ipynb").write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from . import claims, machine, records, sourcekey
+from . import claims, gpu, machine, records, sourcekey
 from .errors import UserError
 from .models import ModelSpec, resolve, resolve_device
 from .quantity import Quantity
 from .render.words import Words
-from .settings import LOCALES, MODES, check, one_of
+from .settings import AUTO, LOCALES, MODES, SOURCE_LOCALE, check, one_of
 
 if TYPE_CHECKING:
     from .models.load import LoadedModel
@@ -27,6 +27,8 @@ RECORDS_VARIABLE = "CHEAP_INFERENCE_RECORDS"
 NOTEBOOKS_VARIABLE = "CHEAP_INFERENCE_NOTEBOOKS"
 #: auto: replay what can be trusted, measure the rest; fresh: measure all; replay: never measure.
 MODE_VARIABLE = "CHEAP_INFERENCE_MODE"
+#: What `locale="auto"` means; unset: English. The first cell of a published notebook sets its language.
+LOCALE_VARIABLE = "CHEAP_INFERENCE_LOCALE"
 
 
 class Section:
@@ -121,7 +123,7 @@ def open_section(slug: str, *, model: str, device: str, locale: str, **settings:
     Raises:
         UserError: a parameter, the model or the device is not usable here.
     """
-    locale = one_of("locale", locale, LOCALES)
+    locale = resolve_locale(locale)
     mode = one_of(MODE_VARIABLE, os.environ.get(MODE_VARIABLE, "auto"), MODES)
     plain = {name: check(name, value) for name, value in settings.items()}
     device = resolve_device(device)
@@ -132,6 +134,17 @@ def open_section(slug: str, *, model: str, device: str, locale: str, **settings:
     known = records.read(path) if path and mode != "fresh" else None
     record = known if known and known.key == key else records.Record(slug, key, run, plain)
     return Section(record, path=path, spec=spec, words=Words(locale))
+
+
+def resolve_locale(name: str) -> str:
+    """The language that `name` means: one of the book's, or "auto" for the one that the notebook is in.
+
+    Raises:
+        UserError: it is neither, or the environment names a language that the book has not.
+    """
+    if one_of("locale", name, (AUTO, *LOCALES)) != AUTO:
+        return name
+    return one_of(LOCALE_VARIABLE, os.environ.get(LOCALE_VARIABLE) or SOURCE_LOCALE, LOCALES)
 
 
 def key_of(*, run: dict, settings: dict, notebook: Path | None) -> str:
@@ -152,7 +165,7 @@ def describe_run(spec: ModelSpec, *, device: str) -> dict:
         "id": f"{spec.name}-{device}",
         "model": {"name": spec.name, "title": spec.title, "revision": spec.revision, "sha256": spec.sha256},
         "device": device,
-        "machine": machine.describe(),
+        "machine": machine.describe() | (gpu.describe_gpu() if device == "cuda" else {}),
         "versions": machine.versions(),
         "commit": _commit(),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),

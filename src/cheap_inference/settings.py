@@ -8,8 +8,9 @@ from .errors import UserError
 
 LOCALES = ("en", "pl", "hi", "sv", "fr")
 SOURCE_LOCALE = "en"
-DEVICES = ("auto", "cpu", "cuda")
-MODES = ("auto", "fresh", "replay")
+AUTO = "auto"
+DEVICES = (AUTO, "cpu", "cuda")
+MODES = (AUTO, "fresh", "replay")
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ Does a count cost anything? See [the words](../book/glossary.md#words).
 
 model = "auto"
 device = "auto"
-locale = "en"
+locale = "auto"
 rows = 3
 ```
 

@@ -125,12 +125,9 @@ def test_generated_parts_cannot_be_broken_by_markdown():
     assert text == "# T\n\n<div>\n<p>1</p>\n</div>\n\nEnd."
 
 
-def test_repository_buttons_wait_for_a_repository(repository, tmp_path):
+def test_repository_buttons_wait_for_a_repository(repository):
     path = repository.root / "_config.yml"
-    html = configuration(path, Words("en"), locales=("en",), anchors={})["html"]
-    assert html["use_repository_button"] is False
-    (tmp_path / "_config.yml").write_text(
-        path.read_text(encoding="utf-8").replace('url: ""', "url: https://example.org/x"), encoding="utf-8"
-    )
-    html = configuration(tmp_path / "_config.yml", Words("en"), locales=("en",), anchors={})["html"]
-    assert html["use_repository_button"] is True
+    for address in (None, "https://example.org/x"):
+        config = configuration(path, Words("en"), locales=("en",), anchors={}, repository=address, colab={})
+        assert config["html"]["use_repository_button"] is bool(address)
+        assert config["repository"]["url"] == (address or "")

@@ -9,6 +9,7 @@ from bookbuild.contents import read_contents
 from bookbuild.errors import BuildError
 from bookbuild.files import digest_of, digest_of_tree, emptied
 from bookbuild.links import linked_pages, relink
+from bookbuild.publication import Publication
 from bookbuild.stage import publish_notebooks, read_source, stage_notebooks
 
 
@@ -51,9 +52,13 @@ def test_staging_twice_gives_the_same_bytes_and_drops_what_is_gone(project, cont
 
 def test_a_published_notebook_links_to_pages_of_its_language(project, contents, tmp_path):
     stage_notebooks(project, contents, "pl")
-    publish_notebooks(project, contents, "pl", tmp_path / "published")
-    first = nbformat.read(tmp_path / "published" / "fake.ipynb", as_version=4).cells[0]
-    assert "[the words](../../pl/glossary.html#words)" in first.source
+    for number, (site, link) in enumerate(
+        [(None, "../../pl/glossary.html#words"), ("https://x.org", "https://x.org/pl/glossary.html#words")]
+    ):
+        folder = tmp_path / str(number)
+        publish_notebooks(project, contents, "pl", folder, Publication(site=site))
+        heading = nbformat.read(folder / "fake.ipynb", as_version=4).cells[1]
+        assert f"[the words]({link})" in heading.source
 
 
 @pytest.mark.parametrize(

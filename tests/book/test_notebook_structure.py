@@ -62,7 +62,7 @@ def test_a_page_has_one_title_and_asks_its_question_in_the_first_cell(notebook):
 
 def test_parameters_are_the_same_everywhere(notebook):
     (cell,) = tagged(notebook, "parameters")
-    common = {"model": "auto", "device": "auto", "locale": "en"}
+    common = {"model": "auto", "device": "auto", "locale": "auto"}
     assert default_parameters(cell.source).items() >= common.items()
     assert notebook.cells.index(cell) == 1, "a reader finds them at the top"
 

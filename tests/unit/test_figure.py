@@ -3,8 +3,16 @@
 import struct
 
 import pytest
+from matplotlib.figure import Figure
 
-from cheap_inference.render.figure import COLOURS, DOTS_PER_INCH, SIZE, figure, localise
+from cheap_inference.render.figure import (
+    COLOURS,
+    DOTS_PER_INCH,
+    SIZE,
+    break_long_texts,
+    figure,
+    localise,
+)
 from cheap_inference.render.words import Words
 
 
@@ -39,3 +47,15 @@ def test_devanagari_is_drawn():
 def test_a_missing_glyph_is_an_error():
     with pytest.raises(UserWarning, match="missing from font"):
         draw("\U00013000")
+
+
+def test_a_text_that_leaves_the_figure_is_broken_in_two_lines():
+    drawn = Figure(figsize=SIZE, layout="constrained")
+    axes = drawn.subplots()
+    axes.set_title("a title that is far too long for a narrow figure " * 2, loc="left")
+    axes.set_xlabel("short")
+    break_long_texts(drawn)
+    title = axes.get_title(loc="left")
+    assert title.count("\n") == 1
+    assert abs(title.index("\n") - len(title) / 2) < 10
+    assert axes.get_xlabel() == "short"

@@ -101,7 +101,9 @@ def make_row(every, last, cached, first):
 
 @pytest.mark.parametrize(("last", "says"), [(50, "less than the cached loop"), (200, "2.0 × what")])
 def test_the_answer_says_which_loop_needs_less_once_unread_logits_are_gone(last, says):
-    peaks = SimpleNamespace(headline=256, rows=[records.decode(records.encode(make_row(1000, last, 100, 10)))])
+    peaks = SimpleNamespace(
+        headline=256, rows=[records.decode(records.encode(make_row(1000, last, 100, 10)))]
+    )
     text = view.answer(SimpleNamespace(peaks=peaks), Words("en")).data["text/plain"].replace("\u00a0", " ")
     assert "10.0 × as much" in text
     assert says in text

@@ -182,7 +182,7 @@ def test_an_unknown_claim_is_an_error():
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"locale": "de"}, "locale must be one of en, pl, hi, sv, fr"),
+        ({"locale": "de"}, "locale must be one of auto, en, pl, hi, sv, fr"),
         ({"locale": None}, "locale must be one of"),
         ({"device": "tpu"}, "device"),
         ({"device": 3}, "device"),
@@ -205,3 +205,21 @@ def test_a_bad_mode_is_refused(monkeypatch):
     monkeypatch.setenv("CHEAP_INFERENCE_MODE", "sometimes")
     with pytest.raises(UserError, match="CHEAP_INFERENCE_MODE must be one of"):
         opened()
+
+
+@pytest.mark.parametrize(
+    ("locale", "variable", "language"),
+    [("auto", "pl", "pl"), ("auto", None, "en"), ("auto", "", "en"), ("en", "pl", "en"), ("sv", None, "sv")],
+)
+def test_the_language_is_the_readers_choice_or_the_notebooks_own(monkeypatch, locale, variable, language):
+    monkeypatch.delenv("CHEAP_INFERENCE_LOCALE", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("CHEAP_INFERENCE_LOCALE", variable)
+    opened = open_section("kv-cache", model="smollm2-135m", device="cpu", locale=locale)
+    assert opened.words.locale == language
+
+
+def test_an_environment_with_a_language_that_the_book_has_not_is_one_line(monkeypatch):
+    monkeypatch.setenv("CHEAP_INFERENCE_LOCALE", "de")
+    with pytest.raises(UserError, match=r"^CHEAP_INFERENCE_LOCALE must be one of en, .*, not 'de'"):
+        open_section("kv-cache", model="smollm2-135m", device="cpu", locale="auto")

@@ -61,6 +61,7 @@ THEME_STRINGS = (
     "Dark",
     "System Settings",
     "Version warning",
+    "Source repository",
     "Link to this heading",
     "Error",
     "Please activate JavaScript to enable the search functionality.",

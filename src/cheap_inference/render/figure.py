@@ -12,6 +12,7 @@ import matplotlib
 from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter
 
 from .display import Display
@@ -90,9 +91,32 @@ def figure(
         warnings.filterwarnings("error", message="Glyph .* missing from font")
         drawn = Figure(figsize=size, layout="constrained")
         draw(drawn)
+        break_long_texts(drawn)
         png = io.BytesIO()
         drawn.savefig(png, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
     return Display({"image/png": png.getvalue(), "text/plain": alt}, {"figure": name, "alt": alt})
+
+
+def break_long_texts(drawn: Figure) -> None:
+    """Break a text that leaves the figure into two lines: other languages need more room than English."""
+    drawn.draw_without_rendering()
+    for text in texts_outside(drawn):
+        words = text.get_text().split(" ")
+        lengths = [abs(len(" ".join(words[:n])) - len(" ".join(words[n:]))) for n in range(1, len(words))]
+        if lengths and "\n" not in text.get_text():
+            middle = 1 + lengths.index(min(lengths))
+            text.set_text(" ".join(words[:middle]) + "\n" + " ".join(words[middle:]))
+
+
+def texts_outside(drawn: Figure) -> list[Text]:
+    """Texts of a drawn figure that reach beyond its edges, and would be cut."""
+    width, height = drawn.bbox.size
+    boxes = {text: text.get_window_extent() for text in drawn.findobj(Text) if text.get_text()}
+    return [
+        text
+        for text, box in boxes.items()
+        if text.get_visible() and (box.x0 < -1 or box.y0 < -1 or box.x1 > width + 1 or box.y1 > height + 1)
+    ]
 
 
 def localise(axes: Axes, words: Words, *, x: bool = True, y: bool = True) -> None:

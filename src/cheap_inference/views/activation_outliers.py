@@ -368,7 +368,9 @@ def weight_table(record: SimpleNamespace, words: Words) -> Display:
     """4-bit weights with and without calibration."""
     columns = _columns(words, record.weights[0].score.positions)
     rows = [_row(row, words) for row in record.weights]
-    caption = words.gettext("Weights in INT4, groups of 128, rounded plainly and with calibration (95 % intervals)")
+    caption = words.gettext(
+        "Weights in INT4, groups of 128, rounded plainly and with calibration (95 % intervals)"
+    )
     return table("calibrated-weights", columns, rows, words, caption=caption)
 
 

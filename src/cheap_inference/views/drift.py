@@ -101,6 +101,7 @@ def _change(change: Change, words: Words) -> str:
         "cpu": words.gettext("processor"),
         "threads": words.gettext("threads"),
         "model": words.gettext("model"),
+        "gpu": "GPU",
     }.get(change.name, change.name)
     return f"{name} {change.before} → {change.after}"
 
@@ -125,9 +126,9 @@ def _panel(claim: Claim, course: Course, words: Words) -> str:
         told = f"{told} {moved}"
     drawing = sparkline(points, course.nights, ends=_ends(claim, points, words))
     return (
-        f'<figure class="ci-panel" id="{escape(course.run)}-{escape(claim.id)}">\n'
-        f"<figcaption>{escape(words.gettext(claim.text))}</figcaption>\n{drawing}\n"
-        f"<p>{escape(told)}</p>\n</figure>"
+        f'<div class="ci-panel" id="{escape(course.run)}-{escape(claim.id)}">\n'
+        f'<p class="ci-claim">{escape(words.gettext(claim.text))}</p>\n{drawing}\n'
+        f"<p>{escape(told)}</p>\n</div>"
     )
 
 

@@ -51,7 +51,9 @@ def identity(record: SimpleNamespace, words: Words) -> Display:
     """Same tokens out?"""
     if record.peaks.identical:
         return sentence(
-            words.gettext("Both loops write the same {n} tokens.").format(n=words.number(record.peaks.headline))
+            words.gettext("Both loops write the same {n} tokens.").format(
+                n=words.number(record.peaks.headline)
+            )
         )
     return sentence(words.gettext("The two loops do **not** write the same tokens, which they should."))
 
