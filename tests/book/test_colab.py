@@ -160,7 +160,7 @@ def test_elsewhere_a_reader_without_the_package_is_told_what_to_do(monkeypatch, 
 @pytest.mark.usefixtures("in_colab", "without_package")
 def test_a_notebook_of_an_unknown_repository_says_so_even_in_colab(monkeypatch, pip):
     with pytest.raises(ImportError, match=r"does not know .* pip install path/to/checkout"):
-        run_cell(monkeypatch, Publication())
+        run_cell(monkeypatch, Publication(), "en")
     assert pip.commands == []
 
 
