@@ -41,6 +41,7 @@ $(READY): requirements.txt pyproject.toml
 check: setup
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/python scripts/translations.py check
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 tests/unit tests/book -m "not model and not site"
 
 # The English book makes the one measurement; nbval and the site tests use its records.
