@@ -508,6 +508,8 @@ def turn(record: SimpleNamespace, words: Words) -> Display:
 
 
 def _same_first_tokens(rows: list, words: Words) -> str:
+    if not any(row.logit_difference for row in rows):
+        return words.gettext("Both ways gave the same logits every time, to the last bit.")
     if all(row.same_token for row in rows):
         text = words.gettext(
             "Both ways gave the same first token every time; no logit moved by more than {moved}."
