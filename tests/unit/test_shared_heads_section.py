@@ -139,3 +139,9 @@ def test_all_views_render_in_every_language(lm):
             assert getattr(view, name)(record, Words(locale)).data["text/plain"]
     for name in ("time_figure", "seven_figure"):
         assert getattr(view, name)(record, EN).metadata["alt"]
+
+
+def test_names_of_lines_that_end_together_stand_apart():
+    assert view.apart([0.1, 0.7, 0.71], gap=0.2) == pytest.approx([0.1, 0.7, 0.9])
+    assert view.apart([0.1, 0.71, 0.7], gap=0.2) == pytest.approx([0.1, 0.9, 0.7])
+    assert view.apart([0.1, 0.4, 0.9], gap=0.2) == [0.1, 0.4, 0.9]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import SimpleNamespace
 
 from matplotlib.figure import Figure
@@ -173,13 +174,14 @@ def time_figure(record: SimpleNamespace, words: Words) -> Display:
         )
         sizes = [row.cache_bytes / rows[0].cache_bytes for row in rows]
         axes.plot(places, sizes, "s--", color=COLOURS["reference"])
-        _name_end(axes, places[-1], sizes[-1], words.gettext("bytes\nof the cache"), COLOURS["reference"])
-        for field, colour, label in series:
+        heights = apart([sizes[-1], *(getattr(rows[-1], field).value for field, _, _ in series)], gap=0.18)
+        _name_end(axes, places[-1], heights[0], words.gettext("bytes\nof the cache"), COLOURS["reference"])
+        for (field, colour, label), height in zip(series, heights[1:], strict=True):
             ratios = [getattr(row, field) for row in rows]
             values = [ratio.value for ratio in ratios]
             spread = [[r.value - r.low for r in ratios], [r.high - r.value for r in ratios]]
             axes.errorbar(places, values, yerr=spread, fmt="o-", color=COLOURS[colour], capsize=3)
-            _name_end(axes, places[-1], values[-1], label, COLOURS[colour])
+            _name_end(axes, places[-1], height, label, COLOURS[colour])
         axes.set_xticks(list(places), [words.number(row.kv_heads) for row in rows])
         axes.set_xlim(-0.2, 1.5 * (len(rows) - 1))
         axes.set_ylim(0, 1.15)
@@ -198,6 +200,14 @@ def time_figure(record: SimpleNamespace, words: Words) -> Display:
         "whole decode step, each relative to multi-head."
     )
     return figure("head-times", draw, words, alt=alt)
+
+
+def apart(values: list[float], *, gap: float) -> list[float]:
+    """Heights for the names of lines that end at `values`: in the same order, `gap` or more between two."""
+    heights = list(values)
+    for below, above in pairwise(sorted(range(len(values)), key=values.__getitem__)):
+        heights[above] = max(heights[above], heights[below] + gap)
+    return heights
 
 
 def _name_end(axes, x: float, y: float, label: str, colour: str) -> None:
