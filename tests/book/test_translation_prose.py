@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from bookbuild.contents import read_contents
@@ -89,3 +92,27 @@ def test_what_several_pages_say_is_translated_once():
     shared, plural = Message("Sources"), Message("{n} row", "{n} rows")
     template = distributed({"a": [Message("A"), shared], "b": [shared, plural, Message("{n} row")]})
     assert template == {"common": [shared], "a": [Message("A")], "b": [plural]}
+
+
+@pytest.fixture
+def eager_threads():
+    """Threads that take over from each other at every turn."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)
+
+
+@pytest.mark.usefixtures("eager_threads")
+def test_languages_are_translated_side_by_side(repository):
+    text = (repository.pages / "glossary.md").read_text(encoding="utf-8")
+    wanted = {unit for unit, _ in units(text)}
+    seen: set[str] = set()
+
+    def noted(unit):
+        seen.add(unit)
+        return unit
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: translated(text, noted), range(40)))
+    assert seen == wanted

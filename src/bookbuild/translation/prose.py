@@ -8,6 +8,7 @@ which it would join to one line, and `<summary>`, which it takes for HTML withou
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 
 from translate.storage.markdown import MarkdownFile
@@ -19,6 +20,8 @@ from ..errors import BuildError
 #: Turns a unit into its translation.
 Lookup = Callable[[str], str]
 
+#: mistletoe, below the reader, keeps its state in module variables, and languages are rendered in threads.
+PARSER = threading.Lock()
 DEFINITION = re.compile(r"\n: ")
 DEFINITION_MARK = "\n\n<!-- definition -->\n\n"
 MARKED_DEFINITION = re.compile(r"\n+<!-- definition -->\n+")
@@ -62,7 +65,8 @@ def _read(markdown: str, callback: Lookup) -> MarkdownFile:
     reader = MarkdownFile(
         callback=callback, extract_code_blocks=False, extract_frontmatter=False, no_placeholders=True
     )
-    reader.parse(DEFINITION.sub(DEFINITION_MARK, markdown).encode())
+    with PARSER:
+        reader.parse(DEFINITION.sub(DEFINITION_MARK, markdown).encode())
     return reader
 
 
