@@ -9,13 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from transformers import LlamaConfig
 
 from cheap_inference import claims, records
 from cheap_inference.engine import Engine
 from cheap_inference.errors import UserError
 from cheap_inference.experiments.beyond_the_port import watch_from_outside
-from cheap_inference.models.load import random_model
 from cheap_inference.render.words import Words
 from cheap_inference.serving import endpoint
 from cheap_inference.views import beyond_the_port as view
@@ -38,21 +36,12 @@ class Letters:
 
 
 @pytest.fixture(scope="module")
-def lm():
-    config = LlamaConfig(
-        num_hidden_layers=2,
-        hidden_size=64,
-        intermediate_size=96,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        vocab_size=128,
-        tie_word_embeddings=False,
-        eos_token_id=None,
-    )
+def lm(make_model):
+    model = make_model(tie_word_embeddings=False, eos_token_id=None)
     return SimpleNamespace(
-        model=random_model(config, dtype=torch.float32, seed=0),
+        model=model,
         tokenizer=Letters(),
-        config=config,
+        config=model.config,
         device=torch.device("cpu"),
         dtype=torch.float32,
     )

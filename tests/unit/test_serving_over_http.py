@@ -10,13 +10,11 @@ from types import SimpleNamespace
 import httpx2
 import pytest
 import torch
-from transformers import LlamaConfig
 
 from cheap_inference.engine import slot_engine
 from cheap_inference.errors import UserError
 from cheap_inference.experiments import served_model as experiment
 from cheap_inference.generation import generate_with_cache
-from cheap_inference.models.load import random_model
 from cheap_inference.serving.client import Answer, Refusal, ask, ask_patiently
 from cheap_inference.serving.endpoint import completions
 from cheap_inference.serving.live_batch import LiveBatch
@@ -39,22 +37,13 @@ class Letters:
 
 
 @pytest.fixture(scope="module")
-def lm():
+def lm(make_model):
     """A random model with a head of its own: with tied embeddings it would only repeat the last token."""
-    config = LlamaConfig(
-        num_hidden_layers=2,
-        hidden_size=64,
-        intermediate_size=96,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        vocab_size=128,
-        tie_word_embeddings=False,
-    )
-    model = random_model(config, dtype=torch.float32, seed=0)
+    model = make_model(tie_word_embeddings=False)
     return SimpleNamespace(
         model=model,
         tokenizer=Letters(),
-        config=config,
+        config=model.config,
         device=torch.device("cpu"),
         dtype=torch.float32,
     )
