@@ -1,7 +1,7 @@
-"""One text in every language of the book: short passages about its subject, side by side.
+"""One text in every language of the book: passages of its own prose, side by side.
 
-A file holds them, so that they can be replaced by the book's own paragraphs without touching code. Line
-breaks and spaces stand in it exactly as a tokenizer is to see them.
+A file holds them, since a notebook that is read alone has no book around it; `scripts/translations.py passages`
+takes them from the book. Spaces stand in it exactly as a tokenizer is to see them.
 """
 
 from __future__ import annotations
