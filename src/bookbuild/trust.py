@@ -8,7 +8,7 @@ import nbformat
 
 from cheap_inference import claims, records
 from cheap_inference.models import resolve
-from cheap_inference.section import describe_run, key_of
+from cheap_inference.runs import describe_run, key_of
 
 from .execute import default_parameters
 from .outputs import tagged

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import datetime
 import os
-import subprocess
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from . import claims, gpu, machine, records, sourcekey
+from . import claims, records
 from .errors import UserError
 from .models import ModelSpec, resolve, resolve_device
 from .quantity import Quantity
 from .render.words import Words
+from .runs import describe_run, key_of
 from .settings import AUTO, LOCALES, MODES, SOURCE_LOCALE, check, one_of
 
 if TYPE_CHECKING:
@@ -127,13 +126,14 @@ def open_section(slug: str, *, model: str, device: str, locale: str, **settings:
     mode = one_of(MODE_VARIABLE, os.environ.get(MODE_VARIABLE, "auto"), MODES)
     plain = {name: check(name, value) for name, value in settings.items()}
     device = resolve_device(device)
-    spec = resolve(model, device=device)
+    words = Words(locale)
+    spec = resolve_model(model, device=device, words=words)
     run = describe_run(spec, device=device)
     key = key_of(run=run, settings=plain, notebook=_notebook_path(slug))
     path = _record_path(run["id"], slug)
     known = records.read(path) if path and mode != "fresh" else None
     record = known if known and known.key == key else records.Record(slug, key, run, plain)
-    return Section(record, path=path, spec=spec, words=Words(locale))
+    return Section(record, path=path, spec=spec, words=words)
 
 
 def resolve_locale(name: str) -> str:
@@ -147,29 +147,18 @@ def resolve_locale(name: str) -> str:
     return one_of(LOCALE_VARIABLE, os.environ.get(LOCALE_VARIABLE) or SOURCE_LOCALE, LOCALES)
 
 
-def key_of(*, run: dict, settings: dict, notebook: Path | None) -> str:
-    """The key that a record must have to be trusted now; `notebook` is the .ipynb whose cells measure."""
-    return records.make_key(
-        code=sourcekey.code_digest(sourcekey.notebook_cells(notebook)) if notebook else "",
-        settings=settings,
-        model=[run["model"][field] for field in ("name", "revision", "sha256")],
-        device=run["device"],
-        machine=run["machine"],
-        versions=run["versions"],
-    )
+def resolve_model(name: str, *, device: str, words: Words) -> ModelSpec:
+    """The model that `name` means; what "auto" could not have is said in the page's language.
 
+    Raises:
+        UserError: there is no such model.
+    """
 
-def describe_run(spec: ModelSpec, *, device: str) -> dict:
-    """Model, device, machine, versions, commit and date of a run, as records keep them."""
-    return {
-        "id": f"{spec.name}-{device}",
-        "model": {"name": spec.name, "title": spec.title, "revision": spec.revision, "sha256": spec.sha256},
-        "device": device,
-        "machine": machine.describe() | (gpu.describe_gpu() if device == "cuda" else {}),
-        "versions": machine.versions(),
-        "commit": _commit(),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-    }
+    def fell_back(used: ModelSpec, wanted: ModelSpec) -> None:
+        notice = words.gettext("The model hub cannot be reached: using {used} in place of {wanted}.")
+        print(notice.format(used=used.title, wanted=wanted.title))
+
+    return resolve(name, device=device, fell_back=fell_back)
 
 
 def _record_path(run_id: str, slug: str) -> Path | None:
@@ -181,12 +170,3 @@ def _notebook_path(slug: str) -> Path | None:
     folder = os.environ.get(NOTEBOOKS_VARIABLE)
     path = Path(folder, f"{slug}.ipynb") if folder else None
     return path if path and path.exists() else None
-
-
-def _commit() -> str:
-    here = Path(__file__).parent
-    git = ["git", "-C", str(here), "rev-parse", "--short=12", "HEAD"]
-    try:
-        return subprocess.run(git, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"

@@ -11,7 +11,7 @@ import pytest
 
 from bookbuild import gpu_check, gpu_commands
 from bookbuild.gpu_report import Outcome, report_text
-from cheap_inference import gpu, section
+from cheap_inference import gpu, runs
 from cheap_inference.models import KNOWN_MODELS
 
 SMALL = ["--model", "smollm2-135m", "--device", "cpu"]
@@ -142,5 +142,5 @@ def test_a_machine_without_a_driver_has_no_gpu(monkeypatch):
 def test_only_runs_on_a_gpu_name_one(monkeypatch):
     monkeypatch.setattr(gpu, "describe_gpu", lambda: {"gpu": "X"})
     spec = KNOWN_MODELS["smollm2-135m"]
-    assert section.describe_run(spec, device="cuda")["machine"]["gpu"] == "X"
-    assert "gpu" not in section.describe_run(spec, device="cpu")["machine"]
+    assert runs.describe_run(spec, device="cuda")["machine"]["gpu"] == "X"
+    assert "gpu" not in runs.describe_run(spec, device="cpu")["machine"]

@@ -7,8 +7,10 @@ import pytest
 
 from cheap_inference import claims, records
 from cheap_inference.errors import UserError
+from cheap_inference.models import registry
 from cheap_inference.quantity import Quantity
-from cheap_inference.section import open_section
+from cheap_inference.render.words import Words
+from cheap_inference.section import open_section, resolve_model
 from cheap_inference.settings import between
 
 CELL = "from cheap_inference import quantity\nx = 1\n"
@@ -199,6 +201,41 @@ def test_bad_parameters_get_one_line_before_anything_runs(changes, says):
         open_section("kv-cache", **wanted)
     assert "\n" not in str(caught.value)
     assert caught.value._render_traceback_() == [f"UserError: {caught.value}"]
+
+
+@pytest.fixture
+def hub_reached(monkeypatch):
+    """Say whether the hub can be reached, and forget what was found before."""
+    registry._gpu_choice.cache_clear()
+    yield lambda reached: monkeypatch.setattr(registry.hub, "available", lambda *of: reached)
+    registry._gpu_choice.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("locale", "words"),
+    [
+        ("en", "The model hub cannot be reached"),
+        ("pl", "Hub modeli jest nieosiągalny"),
+        ("hi", "Model hub तक पहुँच नहीं है"),
+        ("sv", "Det går inte att nå modellhubben"),
+        ("fr", "Le hub de modèles est inaccessible"),
+    ],
+)
+def test_what_auto_could_not_have_is_said_in_the_pages_language(hub_reached, capsys, locale, words):
+    hub_reached(False)
+    assert resolve_model("auto", device="cuda", words=Words(locale)).name == "smollm2-135m"
+    said = capsys.readouterr().out
+    assert said.startswith(words)
+    assert said.count("\n") == 1
+    assert "SmolLM2-135M-Instruct" in said
+    assert "Qwen2.5-0.5B-Instruct" in said
+
+
+@pytest.mark.parametrize(("device", "name"), [("cuda", "qwen2.5-0.5b"), ("cpu", "smollm2-135m")])
+def test_where_auto_has_what_it_wants_nothing_is_said(hub_reached, capsys, device, name):
+    hub_reached(device == "cuda")
+    assert resolve_model("auto", device=device, words=Words("pl")).name == name
+    assert capsys.readouterr().out == ""
 
 
 def test_a_bad_mode_is_refused(monkeypatch):

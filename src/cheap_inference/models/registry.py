@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -55,30 +56,38 @@ KNOWN_MODELS = {
 }
 FORMS = f"{', '.join(KNOWN_MODELS)}, auto, a local folder, a .gguf file, or a hub id like org/name"
 
+#: Told what is used in place of what was wanted.
+FellBack = Callable[[ModelSpec, ModelSpec], None]
 
-def resolve(name: str, *, device: str) -> ModelSpec:
+
+def say_fell_back(used: ModelSpec, wanted: ModelSpec) -> None:
+    """One English line on stdout, as commands print it; a section says it in the page's language."""
+    print(f"The model hub cannot be reached: using {used.name} in place of {wanted.name}.")
+
+
+def resolve(name: str, *, device: str, fell_back: FellBack = say_fell_back) -> ModelSpec:
     """Return the model that `name` means on `device` ("cpu" or "cuda").
 
     "auto" is the chapter's model on a GPU where the hub can be reached, else the default model; when the
-    hub was wanted and is out of reach, one line on stdout says so.
+    hub was wanted and is out of reach, `fell_back` is told, once.
 
     Raises UserError for anything that is no model, before anything is downloaded.
     """
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise UserError(f"Not the name of a model: {name!r}. Known: {FORMS}.")
     if name == "auto":
-        return KNOWN_MODELS[_gpu_choice() if device == "cuda" else DEFAULT_MODEL]
+        return KNOWN_MODELS[_gpu_choice(fell_back) if device == "cuda" else DEFAULT_MODEL]
     if name in KNOWN_MODELS:
         return KNOWN_MODELS[name]
     return _from_path(name) or _from_hub_id(name)
 
 
 @cache  # asked once and said once in a process
-def _gpu_choice() -> str:
+def _gpu_choice(fell_back: FellBack) -> str:
     wanted = KNOWN_MODELS[GPU_MODEL]
     if hub.available(wanted.location, wanted.revision):
         return GPU_MODEL
-    print(f"The model hub cannot be reached: using {DEFAULT_MODEL} in place of {GPU_MODEL}.")
+    fell_back(KNOWN_MODELS[DEFAULT_MODEL], wanted)
     return DEFAULT_MODEL
 
 
