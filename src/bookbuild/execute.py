@@ -140,12 +140,17 @@ def check_parameters(slug: str, notebook: NotebookNode, names: set[str]) -> None
     """Make sure that a notebook takes these parameters: papermill itself would only warn.
 
     Raises:
-        BuildError: no cell is tagged `parameters`, or it does not set one of the names.
+        BuildError: no cell is tagged `parameters`, or it cannot be read, or does not set one of the names.
     """
     cells = list(tagged(notebook, "parameters"))
     if len(cells) != 1:
         raise BuildError(f"{slug}: one cell must be tagged `parameters`, not {len(cells)}.")
-    unknown = sorted(names - set(default_parameters(cells[0].source)))
+    try:
+        known = set(default_parameters(cells[0].source))
+    except (SyntaxError, ValueError) as error:
+        reason = str(error).partition(":")[0]
+        raise BuildError(f"{slug}: its parameters cell must set plain values only: {reason}.") from error
+    unknown = sorted(names - known)
     if unknown:
         raise BuildError(f"{slug}: its parameters cell does not set {', '.join(unknown)}.")
 

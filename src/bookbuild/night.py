@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from cheap_inference.errors import UserError
 from cheap_inference.models.registry import DEFAULT_MODEL
 
 from .build import Request, build
-from .errors import BuildError
+from .errors import BuildError, Interrupted
 from .layout import Layout
 from .nbval_report import comparison_failures
 from .night_report import Failure, Report
@@ -45,10 +45,11 @@ def run_night(layout: Layout, request: Request, reporter: Reporter, *, keep: boo
     if request.run.id == REFERENCE_RUN:
         with timed(seconds, "compare"):
             failed = {failure.section for failure in failures}
-            failures += compare(layout, set(request.contents.sections) - failed)
+            measured = set(request.contents.sections) - failed
+            failures += collected("compare", "", lambda: compare(layout, measured))
     if not any(failure.step == "measure" for failure in failures):
         with timed(seconds, "build"):
-            failures += build_site(layout, request, reporter)
+            failures += collected("build", "", lambda: build_site(layout, request, reporter))
     return report_of(layout, request.run, seconds, failures)
 
 
@@ -60,15 +61,32 @@ def timed(seconds: dict[str, float], step: str) -> Iterator[None]:
     seconds[step] = round(time.monotonic() - started, 1)
 
 
+def collected(step: str, section: str, found: Callable[[], list[Failure]]) -> list[Failure]:
+    """What `found` finds; where it fails itself, in whatever way, that is the failure and the night goes on."""
+    try:
+        return found()
+    except Interrupted:
+        raise
+    except (BuildError, UserError) as error:
+        return [Failure(step, section, str(error))]
+    except Exception as error:
+        return [Failure(step, section, f"{type(error).__name__}: {error}")]
+
+
 def measure_all(layout: Layout, request: Request, reporter: Reporter) -> list[Failure]:
     """Measure the sections one after another; each failure is that of its section alone."""
-    first, failures = request.locales[0], []
-    stage_notebooks(layout, request.contents, first)
+    failures = []
     for slug in request.contents.sections:
-        problem = measure_alone(layout, request.run, slug, first, reporter)
-        if problem:
-            failures.append(Failure("measure", slug, problem))
+        failures += collected("measure", slug, lambda slug=slug: measure_one(layout, request, slug, reporter))
     return failures
+
+
+def measure_one(layout: Layout, request: Request, slug: str, reporter: Reporter) -> list[Failure]:
+    """Stage one section alone, so that one that cannot be read keeps no other from running, and measure it."""
+    first = request.locales[0]
+    stage_notebooks(layout, request.contents.only((slug,)), first)
+    problem = measure_alone(layout, request.run, slug, first, reporter)
+    return [Failure("measure", slug, problem)] if problem else []
 
 
 def compare(layout: Layout, sections: set[str]) -> list[Failure]:
@@ -85,10 +103,7 @@ def compare(layout: Layout, sections: set[str]) -> list[Failure]:
 
 def build_site(layout: Layout, request: Request, reporter: Reporter) -> list[Failure]:
     """Replay in every language, build the pages, and follow the links of the site."""
-    try:
-        build(layout, request, reporter)
-    except (BuildError, UserError) as error:
-        return [Failure("build", "", str(error))]
+    build(layout, request, reporter)
     dead = dead_links(layout.site)
     return [Failure("links", "", "\n".join(dead))] if dead else []
 

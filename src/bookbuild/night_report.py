@@ -18,7 +18,7 @@ class Failure:
     """One thing that went wrong.
 
     Attributes:
-        step: "measure", "compare", "build" or "links".
+        step: "measure", "compare", "build", "links" or "colab".
         section: the section's slug; empty where it is no single section's.
         difference: what failed, or what was expected and what was found.
     """
@@ -33,7 +33,7 @@ class Report:
     """One run of the book in a night.
 
     Attributes:
-        leg: what tells the run apart: model, device and version of Python.
+        leg: what tells the run apart: model, device and version of Python, or Colab and its languages.
         seconds: how long each step took.
     """
 

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import jupytext
 import nbformat
+from jupytext.myst import MystMetadataParsingError
 from nbformat import NotebookNode
 
 from cheap_inference.records import write_atomically
 from cheap_inference.render.words import Words
 
 from .contents import Contents
+from .errors import BuildError
 from .files import emptied
 from .layout import Layout
 from .links import relink_notebook
@@ -63,8 +65,15 @@ def publish_notebooks(
 
 
 def read_source(path: Path) -> NotebookNode:
-    """Read a jupytext notebook, with a fixed kernel, fixed cell ids and no other metadata than tags."""
-    notebook = jupytext.read(path, fmt="md:myst")
+    """Read a jupytext notebook, with a fixed kernel, fixed cell ids and no other metadata than tags.
+
+    Raises:
+        BuildError: a cell's options are not readable.
+    """
+    try:
+        notebook = jupytext.read(path, fmt="md:myst")
+    except MystMetadataParsingError as error:
+        raise BuildError(f"{path.stem}: {str(error).partition(';')[0]}.") from error
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL, "language_info": {"name": "python"}})
     for index, cell in enumerate(notebook.cells):
         cell.id = f"{path.stem}-{index}"

@@ -51,6 +51,14 @@ def run(tmp_path, *sources: str, kernels: Kernels | None = None, advance=lambda:
     [
         (notebook_of("x = 1", tags=()), "page: one cell must be tagged `parameters`, not 0."),
         (notebook_of("y = 1"), "page: its parameters cell does not set x."),
+        (
+            notebook_of("y = 1\nx = "),
+            "page: its parameters cell must set plain values only: invalid syntax (<unknown>, line 2).",
+        ),
+        (
+            notebook_of("x = int(1)"),
+            "page: its parameters cell must set plain values only: malformed node or string on line 1.",
+        ),
     ],
 )
 def test_papermills_silent_mistakes_are_errors(notebook, message):

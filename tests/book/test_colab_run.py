@@ -7,9 +7,11 @@ from importlib import metadata
 
 import pytest
 
-from bookbuild import colab_check
-from bookbuild.colab_check import Visit, committed, copy_sources, publish, visited
+from bookbuild import colab_check, colab_visit
+from bookbuild.after_night import main as after_night
 from bookbuild.colab_machine import environment_there, make_machine, with_requirements
+from bookbuild.colab_visit import Visit, committed, copy_sources, publish, visited
+from bookbuild.contents import read_contents
 from bookbuild.errors import BuildError
 
 SECTION = "cache-size"
@@ -63,7 +65,37 @@ def visit(outputs=(), seconds=5.0, installed=("cheap-inference",)):
     ],
 )
 def test_a_first_cell_that_does_too_much_is_told(met, complaint):
-    assert colab_check._complaint(met, None, None) == complaint
+    assert colab_visit._complaint(met, None, None) == complaint
+
+
+def test_a_notebook_that_fails_is_reported_and_keeps_no_other_from_running(
+    repository, tmp_path, monkeypatch, capsys
+):
+    """Every section in two languages, with a stand-in for the visits; the report becomes the night's issue."""
+    layout = copy_sources(repository, tmp_path / "checkout")
+    opened = []
+
+    def stand_in(_checkout, slug, locale, _publication, *, kept):
+        opened.append((slug, locale))
+        if slug == SECTION and locale == "hi":
+            raise BuildError(f"{slug} ({locale}) in Colab: NameError: name 'x' is not defined")
+        return visit()
+
+    monkeypatch.setattr(colab_check, "visited", stand_in)
+    assert colab_check.main(layout.root, ["--locale", "en", "hi"]) == 1
+    sections = read_contents(layout.root).sections
+    assert opened == [(slug, locale) for locale in ("en", "hi") for slug in sections]
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == len(opened) - 1
+    assert err == f"{SECTION} (hi) in Colab: NameError: name 'x' is not defined\n"
+
+    issue = ["issue", "--reports", str(layout.night), "--out", str(tmp_path / "issue")]
+    assert after_night(layout.root, [*issue, "--jobs", '{"colab": {"result": "failure"}}']) == 0
+    body = (tmp_path / "issue" / "body.md").read_text(encoding="utf-8")
+    assert "Job `colab` ended with `failure`." in body
+    assert "## Colab (en, hi)" in body
+    assert f"### `{SECTION}`, step colab" in body
+    assert "NameError: name 'x' is not defined" in body
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,12 @@ import sys
 
 import pytest
 
+from bookbuild import night as night_module
 from bookbuild import night_commands
 from bookbuild.after_night import main as after_night
 from bookbuild.cli import main as build
 from bookbuild.layout import Layout
-from bookbuild.night_report import read_report
+from bookbuild.night_report import Failure, read_report
 from bookbuild.reference import write_references
 
 #: Whole builds take seconds each: they run with the tests of the site.
@@ -102,6 +103,40 @@ def test_a_broken_section_fails_the_night_alone_and_is_named_with_its_error(book
     assert "`fake`, step measure" in text
     assert "NameError: name 'lst' is not defined" in text
     assert (book.root / "issue" / "title.txt").read_text(encoding="utf-8") == "Nightly run failed: fake\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        (":tags: [parameters]", ":tags: [parameters", "fake: Code cell 1 at line 16 could not be read"),
+        ("rows = 3", "rows = ", "fake: its parameters cell must set plain values only: invalid syntax"),
+        ('"rows": list', "1: __import__('os')._exit(1), 2: list", "fake: its kernel died"),
+    ],
+)
+def test_a_section_that_cannot_be_read_or_ends_its_kernel_fails_alone(book, capsys, old, new, says):
+    record = book.records / "smollm2-135m-cpu" / f"{SECOND}.json"
+    record.unlink()
+    edit(book, "fake", old, new)
+    status, report = night(book)
+    assert status == 1
+    (failure,) = report.failures
+    assert (failure.step, failure.section) == ("measure", "fake")
+    assert failure.difference.startswith(says)
+    assert record.exists(), "the next section ran"
+    said = capsys.readouterr().err
+    assert "Nightly run failed: fake" in said
+    assert says in said
+
+
+def test_a_step_that_breaks_in_an_unknown_way_is_a_failure_of_its_own(book, monkeypatch):
+    def broken(*_, **__):
+        raise KeyError("nobody thought of it")
+
+    monkeypatch.setattr(night_module, "compare_references", broken)
+    status, report = night(book)
+    assert status == 1
+    assert report.failures == (Failure("compare", "", "KeyError: 'nobody thought of it'"),)
+    assert "build" in report.seconds
 
 
 def test_a_moved_value_is_reported_with_what_was_expected_and_what_was_found(book):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 import yaml
 
+from bookbuild import colab_check
+from bookbuild.contents import read_contents
 from bookbuild.layout import Layout
 
 BOOK = Layout(Path(__file__).parents[2])
@@ -29,6 +33,12 @@ def jobs():
 
 def steps():
     return [(workflow, step) for workflow, _, job in jobs() for step in job.get("steps", [])]
+
+
+def step_that_runs(command):
+    """The one shell command of the workflows that runs a script so."""
+    (found,) = [step["run"] for _, step in steps() if f"scripts/{command} " in step.get("run", "")]
+    return found
 
 
 def tool(name):
@@ -121,17 +131,18 @@ def test_the_commands_are_those_of_the_makefile_and_of_the_scripts():
 @pytest.mark.parametrize(
     "arguments",
     [
-        "nightly.py run --help",
-        "after_night.py issue --help",
-        "after_night.py site --help",
-        "after_night.py history --help",
+        "nightly.py run",
+        "colab_check.py",
+        "after_night.py issue",
+        "after_night.py site",
+        "after_night.py history",
     ],
 )
 def test_a_command_knows_the_options_that_the_workflow_gives_it(arguments):
-    script, verb, _ = arguments.split()
-    (command,) = [step["run"] for _, step in steps() if f"scripts/{script} {verb}" in step.get("run", "")]
+    command = step_that_runs(arguments)
+    script, *verb = arguments.split()
     done = subprocess.run(
-        [sys.executable, f"scripts/{arguments.partition(' ')[0]}", verb, "--help"],
+        [sys.executable, f"scripts/{script}", *verb, "--help"],
         capture_output=True,
         text=True,
         check=True,
@@ -140,6 +151,24 @@ def test_a_command_knows_the_options_that_the_workflow_gives_it(arguments):
     given = set(re.findall(r"(?<!\S)--[a-z]+", command))
     assert given
     assert given <= set(re.findall(r"--[a-z]+", done.stdout))
+
+
+def test_colab_is_checked_in_every_section_in_english_and_in_hindi():
+    arguments = shlex.split(step_that_runs("colab_check.py").partition("colab_check.py")[2])
+    sections, locales = colab_check._checked(BOOK, arguments)
+    assert sections == read_contents(BOOK.root).sections
+    assert locales == ("en", "hi")
+
+
+def test_the_issue_tells_of_every_other_job_and_has_every_report():
+    night = loaded(FOLDER / "nightly.yml")["jobs"]
+    assert set(night["issue"]["needs"]) == set(night) - {"issue"}
+    names = [step["with"]["name"] for _, step in steps() if step.get("name") == "Report"]
+    (pattern,) = [
+        step["with"]["pattern"] for step in night["issue"]["steps"] if "pattern" in step.get("with", {})
+    ]
+    assert len(names) == 2
+    assert all(fnmatch(name, pattern) for name in names)
 
 
 def test_the_branches_are_those_of_the_configuration():
