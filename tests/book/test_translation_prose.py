@@ -74,6 +74,30 @@ def test_words_in_html_that_nobody_could_translate_are_refused():
         units('<div class="x">Some words</div>')
 
 
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "$\\text{speedup} = 2$",
+        "$$\\frac{\\mathrm{weights}}{C}$$",
+        "$speedup$",
+        "$q_{max}$",
+        "$\\alpha = 0.3$",
+        "$n = 2{,}048$",
+    ],
+)
+def test_words_and_separators_in_a_formula_are_refused(formula):
+    with pytest.raises(BuildError, match="inside a formula cannot be translated"):
+        units(f"It is {formula} here.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["$q_{\\max} = 2^{b-1} - 1$", "$\\tfrac{d}{3}\\,T(T+1)$", "`$text` or `$0.5`", "```\n$abc def$\n```"],
+)
+def test_symbols_and_code_are_no_words_in_a_formula(text):
+    units(text)
+
+
 def test_every_text_of_the_book_survives_a_translation_into_itself(repository):
     contents = read_contents(repository.root)
     texts = [(repository.pages / f"{page}.md").read_text(encoding="utf-8") for page in contents.pages]

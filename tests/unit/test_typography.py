@@ -53,6 +53,33 @@ def test_polish(plain, expected):
     assert typeset(expected, "pl") == expected
 
 
+@pytest.mark.parametrize(
+    ("locale", "english", "translation", "expected"),
+    [
+        (
+            "fr",
+            "Shazeer, *Decoding: One Write-Head Is All?*, 2019.",
+            "Shazeer, *Decoding: One Write-Head Is All?*, 2019 : voir ici.",
+            f"Shazeer, *Decoding: One Write-Head Is All?*, 2019{FULL}: voir ici.",
+        ),
+        (
+            "pl",
+            "Yu and others, *Orca: A Distributed System*, 2022.",
+            "Yu i in., *Orca: A Distributed System*, 2022.",
+            f"Yu i{FULL}in., *Orca: A Distributed System*, 2022.",
+        ),
+        ("fr", "*so: it is*", "*donc : voilà*", f"*donc{FULL}: voilà*"),
+        ("fr", "**Fact: so**, *a?*", "**Fact: so**, *a?* !", f"**Fact{FULL}: so**, *a?*{NARROW}!"),
+        ("fr", "*LLM.int8(): 8-bit* in `a`", "*LLM.int8(): 8-bit* : `a`", f"*LLM.int8(): 8-bit*{FULL}: `a`"),
+        ("pl", "*Roofline: A Model* of $a$", "w *Roofline: A Model* $a$", f"w{FULL}*Roofline: A Model* $a$"),
+        ("sv", "*1 234 Titles* of 1,234", "*1 234 Titles* av 1 234", f"*1 234 Titles* av 1{FULL}234"),
+    ],
+)
+def test_a_title_in_english_keeps_its_english_spaces(locale, english, translation, expected):
+    assert typeset(translation, locale, source=english) == expected
+    assert typeset(expected, locale, source=english) == expected
+
+
 def test_languages_without_rules_are_left_alone():
     for locale in ("en", "hi"):
         assert typeset("A ; 1 234 ?", locale) == "A ; 1 234 ?"

@@ -51,7 +51,7 @@ class Translator:
             raise BuildError(
                 f"No translation into {self.locale!r} of “{text[:80]}”: run scripts/translations.py update."
             )
-        return typeset(unicodedata.normalize("NFC", self._entries[text]), self.locale)
+        return typeset(unicodedata.normalize("NFC", self._entries[text]), self.locale, source=text)
 
     def labels(self) -> dict[str, str]:
         """The words of the site's theme, by their English."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from translate.storage.markdown import MarkdownFile
 
-from cheap_inference.render.markup import has_words
+from cheap_inference.render.markup import has_words, parts
 
 from ..errors import BuildError
 
@@ -28,6 +28,10 @@ MARKED_DEFINITION = re.compile(r"\n+<!-- definition -->\n+")
 SUMMARY = re.compile(r"(?P<open><summary>\s*)(?P<text>.*?)(?P<close>\s*</summary>)", re.DOTALL)
 #: A line of raw HTML other than the few forms that this module knows.
 STRANGE_HTML = re.compile(r"^(?!</?details>$|<summary>.*</summary>$|<!--.*-->$)<.*$", re.MULTILINE)
+#: What a language would write in its own way, in a formula: words, and separators inside numbers.
+WORDS_IN_MATHS = re.compile(
+    r"\\(?:text|mathrm|mbox|operatorname)|(?<![\\A-Za-z])[A-Za-z]{3,}|\d(?:[.,]|\{,\})\d"
+)
 FENCED = re.compile(r"^(```+|~~~+).*?^\1\s*$", re.MULTILINE | re.DOTALL)
 
 
@@ -35,11 +39,9 @@ def units(markdown: str) -> list[tuple[str, str]]:
     """Every unit with words in it, in order, and the kind of its place ("heading", "item", "cell", ...).
 
     Raises:
-        BuildError: the text has HTML whose words nobody could translate.
+        BuildError: the text has HTML or a formula whose words nobody could translate.
     """
-    strange = STRANGE_HTML.search(FENCED.sub("", markdown))
-    if strange:
-        raise BuildError(f"Words inside HTML cannot be translated: write {strange[0]!r} as Markdown.")
+    _require_translatable(FENCED.sub("", markdown))
     placed, cursor = [], 0
     for unit in _read(markdown, lambda text: text).units:
         # A text laid out anew by the reader is not found: it stands where the one before it stands.
@@ -48,6 +50,18 @@ def units(markdown: str) -> list[tuple[str, str]]:
     placed += [(found.start(), found["text"], "summary") for found in SUMMARY.finditer(markdown)]
     placed.sort(key=lambda unit: unit[0])
     return [(text, kind) for _, text, kind in placed if has_words(text)]
+
+
+def _require_translatable(text: str) -> None:
+    strange = STRANGE_HTML.search(text)
+    if strange:
+        raise BuildError(f"Words inside HTML cannot be translated: write {strange[0]!r} as Markdown.")
+    for kind, part in parts(text):
+        if kind == "maths" and WORDS_IN_MATHS.search(part):
+            raise BuildError(
+                f"Words and separators of numbers inside a formula cannot be translated: {part!r}. "
+                "Use symbols, and say in the sentence what they are."
+            )
 
 
 def translated(markdown: str, lookup: Lookup) -> str:

@@ -2,7 +2,8 @@
 
 French sets a narrow space before ; ! ? and a full one before : and inside « », none of which may
 break a line. Polish keeps a word of one letter with the next. Numbers typed in prose get the locale's
-own separator of thousands. Code, mathematics, links, tags and placeholders are left alone.
+own separator of thousands. Code, mathematics, links, tags and placeholders are left alone, and so is
+what a translation has in italics word for word as the English text: the titles of English papers.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import lru_cache
 
 from babel import Locale
 
-from .markup import STAND_IN, outside_parts
+from .markup import STAND_IN, italics, outside_parts
 
 NO_BREAK = "\u00a0"
 NARROW_NO_BREAK = "\u202f"
@@ -32,10 +33,17 @@ PERCENT = re.compile(r"(?<=\d) (?=%)")
 
 
 @lru_cache(maxsize=4096)
-def typeset(text: str, locale: str) -> str:
-    """The text with the spaces of the language's typography; English and Hindi need none."""
+def typeset(text: str, locale: str, *, source: str = "") -> str:
+    """The text with the spaces of the language's typography; English and Hindi need none.
+
+    Args:
+        source: the English text that it translates; what both have in italics is English.
+    """
     rules = RULES.get(locale)
-    return outside_parts(text, rules) if rules else text
+    if not rules:
+        return text
+    english = set(italics(source))
+    return outside_parts(text, rules, also=[title for title in italics(text) if title in english])
 
 
 def _french(text: str) -> str:
