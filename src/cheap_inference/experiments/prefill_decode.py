@@ -21,14 +21,14 @@ Clock = Callable[[], float]
 Serve = Callable[[torch.nn.Module, torch.Tensor, int, Clock], list[float]]
 
 REQUESTS = 3
-PROMPTS = (16, 32, 64, 128, 256, 512, 1024)
+PROMPTS = (16, 64, 256, 1024)
 PROMPT_REPEATS = 3
 #: Caches that every model is given, and the longer ones that some are made for.
 CONTEXTS = (16, 64, 256, 1024, 2048)
 LONG_CONTEXTS = (4096, 8192)
 SHORTEST, CLAIMED_CONTEXT = 16, 1024
 STEP_REPEATS = 9
-HISTORIES = (256, 512, 1024, 2048)
+HISTORIES = (256, 1024, 2048)
 MESSAGE_TOKENS = 32
 TURN_REPEATS = 2  # the ratio is in the tens, and recomputing is slow
 MILLISECONDS = 1000
