@@ -16,6 +16,7 @@ from .configuration import configuration
 from .contents import Contents
 from .elsewhere import elsewhere
 from .files import emptied
+from .glossary import GLOSSARY, in_order
 from .layout import Layout
 from .links import relink
 from .notebook_page import page_of, site_source
@@ -93,6 +94,8 @@ def anchors_of(layout: Layout, contents: Contents) -> dict[str, list[str]]:
 
 def _stage_page(source: Path, folder: Path, edition: Edition, translator: Translator) -> None:
     text = translator.markdown(source.read_text(encoding="utf-8"))
+    if source.stem == GLOSSARY:
+        text = in_order(text, edition.locale)
     text = relink(text, lambda page: site_source(page, edition.contents))
     (folder / source.name).write_text(filled(text, edition.generated), encoding="utf-8")
 

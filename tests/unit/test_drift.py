@@ -112,6 +112,11 @@ def test_the_page_shows_moves_versions_and_every_run():
     assert '<a href="../history.jsonl" download>' in html
 
 
+def test_what_was_new_in_a_night_is_a_list_of_the_language():
+    entries = [night(1, 4.0, numpy="2.3"), night(2, 4.0, torch="2.14.0", numpy="2.4")]
+    assert "<td>torch 2.13.0 → 2.14.0 i\u00a0numpy 2.3 → 2.4</td>" in drift_html(entries, Words("pl"))
+
+
 def test_the_page_is_well_formed_in_every_number_form():
     entries = [*steady(2), night(3, 5.0), night(4, True, run="other-cpu"), night(5, 7.0, claim="gone.claim")]
     for locale in ("en", "pl", "hi"):

@@ -5,6 +5,7 @@ import struct
 import pytest
 from matplotlib.figure import Figure
 
+from cheap_inference.render import figure as module
 from cheap_inference.render.figure import (
     COLOURS,
     DOTS_PER_INCH,
@@ -12,6 +13,7 @@ from cheap_inference.render.figure import (
     break_long_texts,
     figure,
     localise,
+    texts_outside,
 )
 from cheap_inference.render.words import Words
 
@@ -59,3 +61,20 @@ def test_a_text_that_leaves_the_figure_is_broken_in_two_lines():
     assert title.count("\n") == 1
     assert abs(title.index("\n") - len(title) / 2) < 10
     assert axes.get_xlabel() == "short"
+
+
+def test_a_text_that_reaches_the_edge_is_outside_and_a_tick_beside_it_is_not():
+    drawn = Figure(figsize=SIZE, layout="constrained")
+    axes = drawn.subplots()
+    near = drawn.text(1 - 2 / 72 / SIZE[0], 0.5, "two points from the edge", ha="right")
+    drawn.text(1 - 4 / 72 / SIZE[0], 0.7, "four points from the edge", ha="right")
+    axes.set_yticks([0.5], ["kept off by the layout"])
+    drawn.draw_without_rendering()
+    assert [text for text in texts_outside(drawn) if text.get_text()[0] in "tfk"] == [near]
+
+
+def test_texts_are_measured_at_the_resolution_of_the_file(monkeypatch):
+    seen = []
+    monkeypatch.setattr(module, "break_long_texts", lambda drawn: seen.append(drawn.dpi))
+    draw("Rising")
+    assert seen == [DOTS_PER_INCH]

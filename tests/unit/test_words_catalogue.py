@@ -58,7 +58,7 @@ def test_polish_has_three_plural_forms(polish, count, form):
 
 def test_all_files_of_a_language_count_and_are_typeset(polish):
     assert polish.gettext("a row in the table") == "wiersz w\u00a0tabeli"
-    assert polish.quantity(1234, "bytes") == "1\u00a0234\u00a0bajtów"
+    assert polish.with_unit(polish.number(1234), "bytes") == "1\u00a0234\u00a0bajtów"
 
 
 def test_an_entry_in_doubt_is_not_shown(polish):

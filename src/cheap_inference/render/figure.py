@@ -38,9 +38,12 @@ COLOURS = {
     "model_c": "#009E73",
     "model_d": "#CC79A7",
 }
+#: Points that a text keeps from the edges of its figure: a little less than the layout's own padding.
+EDGE = 2.8
 #: Inches. Narrow on purpose: at 350 px wide its ten-point labels are still ten pixels tall.
 SIZE = (5.2, 3.5)
 DOTS_PER_INCH = 220
+POINTS_PER_INCH = 72
 PAPER = "#FCFCFA"
 INK = "#222222"
 STYLE = {
@@ -89,7 +92,8 @@ def figure(
     _fonts()
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("error", message="Glyph .* missing from font")
-        drawn = Figure(figsize=size, layout="constrained")
+        # The resolution of the file: texts have other widths at another.
+        drawn = Figure(figsize=size, dpi=DOTS_PER_INCH, layout="constrained")
         draw(drawn)
         break_long_texts(drawn)
         png = io.BytesIO()
@@ -98,7 +102,7 @@ def figure(
 
 
 def break_long_texts(drawn: Figure) -> None:
-    """Break a text that leaves the figure into two lines: other languages need more room than English."""
+    """Break a text that reaches the edge into two lines: other languages need more room than English."""
     drawn.draw_without_rendering()
     for text in texts_outside(drawn):
         words = text.get_text().split(" ")
@@ -109,13 +113,13 @@ def break_long_texts(drawn: Figure) -> None:
 
 
 def texts_outside(drawn: Figure) -> list[Text]:
-    """Texts of a drawn figure that reach beyond its edges, and would be cut."""
-    width, height = drawn.bbox.size
+    """Texts of a drawn figure that reach its edges or go beyond them, and would look cut or be cut."""
+    (width, height), edge = drawn.bbox.size, EDGE * drawn.dpi / POINTS_PER_INCH
     boxes = {text: text.get_window_extent() for text in drawn.findobj(Text) if text.get_text()}
     return [
         text
         for text, box in boxes.items()
-        if text.get_visible() and (box.x0 < -1 or box.y0 < -1 or box.x1 > width + 1 or box.y1 > height + 1)
+        if text.get_visible() and min(box.x0, box.y0, width - box.x1, height - box.y1) < edge
     ]
 
 

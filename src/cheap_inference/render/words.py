@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import gettext as gettext_module
 import io
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 from babel import Locale
+from babel.lists import format_list
 from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 from babel.numbers import format_decimal, format_percent
 
+from .counted import counted
 from .typography import typeset
 
 #: Catalogues of the strings in the code, one folder a language; several files, so that people can work apart.
@@ -40,11 +43,16 @@ class Words:
 
     def gettext(self, message: str) -> str:
         """The message in this language."""
-        return typeset(self._catalogue.gettext(message), self.locale) if message else ""
+        return typeset(self._catalogue.gettext(message), self.locale, source=message) if message else ""
 
     def ngettext(self, singular: str, plural: str, count: float) -> str:
         """The message in the plural form that `count` asks for."""
-        return typeset(self._catalogue.ngettext(singular, plural, int(count)), self.locale)
+        form = self._catalogue.ngettext(singular, plural, int(count))
+        return typeset(form, self.locale, source=f"{singular}\n{plural}")
+
+    def listed(self, names: Iterable[str]) -> str:
+        """Names as a list, with the commas and the "and" of the language."""
+        return typeset(format_list(list(names), locale=self._babel), self.locale)
 
     def number(self, value: float, digits: int | None = None) -> str:
         """A number in the locale's form; `digits` after the decimal mark, or as many as it needs."""
@@ -81,6 +89,13 @@ class Words:
         """A number and a unit that stay on one line."""
         return f"{number}{NO_BREAK_SPACE}{self.unit(symbol)}" if symbol else number
 
+    def amount(self, number: str, value: float, unit: str) -> str:
+        """A value, written out as `number`, with its unit in the form that the value asks for."""
+        form = counted(self, unit, value)
+        if form is None:
+            return self.with_unit(number, unit)
+        return form.replace("{n} ", f"{{n}}{NO_BREAK_SPACE}").format(n=number)
+
     def bytes(self, count: float) -> str:
         """An amount of memory in the largest binary unit that leaves at least one."""
         amount, symbol = float(count), "B"
@@ -99,7 +114,7 @@ class Words:
             return value
         if unit == "ratio":
             return self.times(value)
-        return self.with_unit(self.number(value), unit)
+        return self.amount(self.number(value), value, unit)
 
     def times(self, ratio: float, digits: int | None = None) -> str:
         """A factor, as in "4.2 ×"."""

@@ -415,7 +415,7 @@ def remedies(record: SimpleNamespace, words: Words) -> Display:
 
 def _quoted(rows: list, words: Words) -> str:
     names = (technique_name(row.name, words).removeprefix("+ ") for row in rows)
-    return "; ".join(f"*{name}*" for name in names)
+    return words.listed(f"*{name}*" for name in names)
 
 
 def _covers_one(ratio: Quantity) -> bool:

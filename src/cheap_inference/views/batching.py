@@ -138,14 +138,14 @@ def trade_figure(record: SimpleNamespace, words: Words) -> Display:
         )
         for row in rows:
             last = row is rows[-1]
-            name = words.gettext("{n} requests") if last else "{n}"
+            size = words.quantity(row.batch_size, "requests" if last else "")
             axes.annotate(
-                name.format(n=words.number(row.batch_size)),
+                size,
                 (row.wait_ratio.value, row.throughput_ratio.value),
-                xytext=(4, -8) if last else (-6, 6),
+                xytext=(0, 9) if last else (-6, 6),
                 textcoords="offset points",
-                ha="right",
-                va="top" if last else "bottom",
+                ha="center" if last else "right",
+                va="bottom",
                 color=COLOURS["decode"],
             )
         size, gain, wait = CHAPTER_POINT
@@ -166,7 +166,9 @@ def trade_figure(record: SimpleNamespace, words: Words) -> Display:
         )
         axes.set_xscale("log", base=2)
         axes.set_yscale("log", base=2)
-        axes.set_xlim(left=0.7)
+        # Room for the last point's label, which is the widest, beside and above it.
+        axes.set_xlim(0.7, 1.5 * max(wait, *(row.wait_ratio.high for row in rows)))
+        axes.set_ylim(top=1.7 * max(gain, *(row.throughput_ratio.high for row in rows)))
         axes.set_title(_trade_title(record.sweep, words))
         axes.set_xlabel(words.gettext("wait for a token, one request = 1 (log scale)"))
         axes.set_ylabel(words.gettext("tokens a second, one = 1 (log scale)"))

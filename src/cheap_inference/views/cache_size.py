@@ -42,7 +42,9 @@ def _agreement(rows: list, words: Words) -> str:
             len(rows),
         ).format(n=words.number(len(rows)))
     wrong = [_shape_words(words)[row.name] for row in rows if not row.agree]
-    return words.gettext("The three counts do **not** agree for: {shapes}.").format(shapes=", ".join(wrong))
+    return words.gettext("The three counts do **not** agree for: {shapes}.").format(
+        shapes=words.listed(wrong)
+    )
 
 
 def _shape_words(words: Words) -> dict[str, str]:
@@ -150,7 +152,7 @@ def crowd(record: SimpleNamespace, words: Words) -> Display:
     text = words.gettext(
         "{crowds}: each of them keeps {resident} tokens, and each takes {size} in the chapter's shape."
     ).format(
-        crowds=", ".join(f"{words.number(row.users)} × {words.number(row.tokens)}" for row in same),
+        crowds=words.listed(f"{words.number(row.users)} × {words.number(row.tokens)}" for row in same),
         resident=words.number(found.resident_tokens),
         size=words.bytes(found.same_total_bytes),
     )
@@ -246,9 +248,10 @@ def _label(axes: Axes, point: tuple[float, float], label: str, colour: str, *, b
     axes.annotate(
         label,
         point,
-        xytext=(7, -4) if below else (-6, 4),
+        xytext=(7, -4) if below else (-4, 2),
         textcoords="offset points",
         ha="left" if below else "right",
         va="top" if below else "bottom",
+        fontsize=9,
         color=colour,
     )

@@ -238,7 +238,7 @@ def gain_figure(record: SimpleNamespace, words: Words) -> Display:
     """Gain of continuous batching against the load, with the middle half of the seeds."""
 
     def draw(drawn: Figure) -> None:
-        throughput, latency = drawn.subplots(2, 1, sharex=True)
+        throughput, latency = drawn.subplots(2, 1, sharex=True, height_ratios=[1, 1.3])
         _gain_line(throughput, record, "throughput", COLOURS["continuous"])
         throughput.set_title(words.gettext("Throughput: the fuller the server, the larger the gain"))
         _gain_line(latency, record, "latency", COLOURS["continuous"])
@@ -255,7 +255,8 @@ def gain_figure(record: SimpleNamespace, words: Words) -> Display:
             for row in record.loads.rows
         ]
         latency.set_xticks(range(len(names)), names)
-        latency.set_ylim(top=1.25 * max(row.latency_two_clocks.high for row in record.loads.rows))
+        highest = max(row.latency_two_clocks.high for row in record.loads.rows)
+        latency.set_ylim(top=1.5 * max(highest, CHAPTER_LATENCY))
         full = words.gettext("load: 1 is what {slots} full slots can serve")
         latency.set_xlabel(full.format(slots=words.number(record.engine.slots)))
         for axes in (throughput, latency):
@@ -267,7 +268,7 @@ def gain_figure(record: SimpleNamespace, words: Words) -> Display:
         "at a medium load when both are counted from arrival; when only the continuous policy is counted from "
         "admission it keeps rising."
     )
-    return figure("gain", draw, words, alt=alt, size=(5.2, 5.4))
+    return figure("gain", draw, words, alt=alt, size=(5.2, 6))
 
 
 def _gain_line(axes: Axes, record: SimpleNamespace, field: str, colour: str) -> None:
@@ -281,18 +282,13 @@ def _gain_line(axes: Axes, record: SimpleNamespace, field: str, colour: str) -> 
 
 def _label_end(axes: Axes, record: SimpleNamespace, field: str, label: str) -> None:
     gains = [getattr(row, field).value for row in record.loads.rows]
-    above = field == "latency_two_clocks"
-    colour = TWO_CLOCKS if above else COLOURS["continuous"]
     place = len(gains) - 3
-    axes.annotate(
-        label,
-        (place, gains[place]),
-        xytext=(6, 44) if above else (0, -16),
-        textcoords="offset points",
-        ha="right" if above else "center",
-        va="bottom" if above else "top",
-        color=colour,
-    )
+    if field == "latency_two_clocks":  # under the title, in the room above both curves
+        at, look = (place, 0.97), {"xycoords": axes.get_xaxis_transform(), "color": TWO_CLOCKS}
+    else:
+        below = {"xytext": (0, -16), "textcoords": "offset points"}
+        at, look = (place, gains[place]), {"color": COLOURS["continuous"], **below}
+    axes.annotate(label, at, ha="center", va="top", **look)
 
 
 def _chapter_line(axes: Axes, value: float, words: Words) -> None:
@@ -314,8 +310,8 @@ def readings_table(record: SimpleNamespace, words: Words) -> Display:
     """The same comparison, read in the ways that its numbers depend on."""
     columns = (
         Column("reading", words.gettext("Arrivals and clock")),
-        Column("throughput", words.gettext("Throughput"), unit=words.gettext("times"), digits=2, varies=True),
-        Column("latency", words.gettext("Mean latency"), unit=words.gettext("times"), digits=1, varies=True),
+        Column("throughput", words.gettext("Throughput"), unit="×", digits=2, varies=True),
+        Column("latency", words.gettext("Mean latency"), unit="×", digits=1, varies=True),
     )
     real, loads = ratio(record, "seconds"), {row.load: row for row in record.loads.rows}
     rows = [

@@ -310,7 +310,7 @@ def learning_figure(record: SimpleNamespace, words: Words) -> Display:
         axes = drawn.subplots()
         for taught in found.taught[:3]:
             _curve(axes, found.checked_at, taught, _name(taught, record, words))
-        axes.set_xlim(0, found.checked_at[-1] * 1.5)
+        axes.set_xlim(0, found.checked_at[-1] * 1.55)
         axes.set_xticks(found.checked_at[4::5])
         highest = max(value.high for taught in found.taught[:3] for value in taught.curve)
         axes.set_ylim(top=min(highest, found.baselines[0].cross_entropy * 1.05))

@@ -89,7 +89,7 @@ def _nights(name: str, course: Course, words: Words) -> str:
 
 
 def _night(night: Night, moved: int, words: Words) -> str:
-    new = "; ".join(_change(change, words) for change in night.changes) or "–"
+    new = words.listed(_change(change, words) for change in night.changes) or "–"
     cells = (night.commit[:12], words.number(moved), new)
     row = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
     return f'<tr><th scope="row">{escape(_date(night.date, words))}</th>{row}</tr>'
@@ -122,7 +122,7 @@ def _panel(claim: Claim, course: Course, words: Words) -> str:
     moves = [_date(course.nights[point.night].date, words) for point in points if point.moved]
     told = words.gettext("{value} in the newest night.").format(value=last)
     if moves:
-        moved = words.gettext("Moved beyond the noise: {dates}.").format(dates=", ".join(moves))
+        moved = words.gettext("Moved beyond the noise: {dates}.").format(dates=words.listed(moves))
         told = f"{told} {moved}"
     drawing = sparkline(points, course.nights, ends=_ends(claim, points, words))
     return (

@@ -103,14 +103,14 @@ def memory_figure(record: SimpleNamespace, words: Words) -> Display:
         inside = {"ha": "center", "va": "center", "color": PAPER}
         axes.text(weights[widest[0]] / 2, widest[0], words.gettext("the weights"), **inside)
         axes.text(FIGURE_CARD_GIB - room[widest[1]] / 2, widest[1], words.gettext("cache"), **inside)
-        axes.text(weights[0] + reserve / 2, -0.4, words.gettext("reserve"), ha="center", va="bottom")
+        _name_reserve(axes, words)
         axes.axvline(FIGURE_CARD_GIB, color=COLOURS["reference"], linestyle="--")
         for place, cell in enumerate(cells):
             _name_bar(axes, place, cell, words)
         axes.set_yticks(list(places), names)
-        axes.invert_yaxis()
+        axes.set_ylim(len(cells) - 0.4, -1)  # from the top down, with room for a word above the first bar
         axes.grid(axis="y", visible=False)
-        axes.set_xlim(0, 33)
+        axes.set_xlim(0, 34)
         axes.set_title(words.gettext("What the weights leave is cache"))
         axes.set_xlabel(words.gettext("{unit}; dashed: the card").format(unit=words.unit("GiB")))
         localise(axes, words, y=False)
@@ -121,6 +121,12 @@ def memory_figure(record: SimpleNamespace, words: Words) -> Display:
         "takes more than six times as many bytes."
     )
     return figure("memory", draw, words, alt=alt, size=(5.2, 3.8))
+
+
+def _name_reserve(axes, words: Words) -> None:
+    """Above the first bar, clear of the line that marks the card."""
+    point, look = (FIGURE_CARD_GIB, -0.4), {"ha": "right", "va": "bottom"}
+    axes.annotate(words.gettext("reserve"), point, xytext=(-4, 1), textcoords="offset points", **look)
 
 
 def _name_bar(axes, place: int, cell: SimpleNamespace, words: Words) -> None:

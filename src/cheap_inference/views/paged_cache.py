@@ -57,7 +57,7 @@ def schemes_figure(record: SimpleNamespace, words: Words) -> Display:
         axes.set_yticks(range(len(rows)), [_bar_words(row, words) for row in rows])
         axes.invert_yaxis()
         axes.annotate(
-            words.gettext("tokens"),
+            words.gettext("used"),
             (0, 0),
             xytext=(6, 0),
             textcoords="offset points",

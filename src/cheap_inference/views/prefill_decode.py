@@ -227,7 +227,7 @@ def step_figure(record: SimpleNamespace, words: Words) -> Display:
         _stacked_bar(axes, row, 0, step.measured.value, COLOURS["decode"], words.gettext("measured"), words)
         axes.hlines(row + 0.2, step.measured.low, step.measured.high, color=INK, linewidth=1.5)
         axes.set_xlim(right=1.05 * max(start, step.measured.high))
-        axes.invert_yaxis()
+        axes.set_ylim(row + 0.5, -0.6)  # from the top down, with room for the first label under the title
         axes.set_yticks([])
         axes.grid(axis="y", visible=False)
         axes.spines["left"].set_visible(False)

@@ -17,12 +17,12 @@ from .schemes import MANY, STYLES, by_scheme, perplexity_shown, scheme_name
 PERCENT = 100
 #: Where the name of a scheme stands beside its mark, in points to the right and up.
 LABELS = {
-    "int8-tensor": (8, 0),
-    "int8-row": (4, -12),
+    "int8-tensor": (-1, -10),
+    "int8-row": (1, -5),
     "int8-group128": (2, 12),
     "int4-tensor": (-8, 2),
     "int4-row": (8, 4),
-    "int4-group128": (-8, 0),
+    "int4-group128": (-9, 0),
     "nf4-group64": (8, 4),
 }
 #: The perplexity axis ends at so many times the reference; what lies beyond is drawn at its end.
@@ -179,7 +179,7 @@ def _perplexities(axes: Axes, scores: SimpleNamespace, words: Words) -> None:
             )
             _note(axes, text, (row.weight_error, top), (-10, -2), colour)
     axes.axhline(reference, color=COLOURS["reference"], lw=1)
-    _note(axes, words.gettext("full precision"), (0.3, reference), (0, 8), COLOURS["reference"])
+    _note(axes, words.gettext("full precision"), (0.7, reference), (-2, 8), COLOURS["reference"])
     axes.set_yscale("log")
     axes.set_ylim(reference * 0.9, top)
     axes.set_yticks([reference * factor for factor in (1, 1.5, 2)])
@@ -228,7 +228,7 @@ def yardstick(record: SimpleNamespace, words: Words) -> Display:
         "From best to worst at four bits: {names}. The last has {span} times the perplexity of the first, and "
         "{guess} times that of guessing."
     ).format(
-        names="; ".join(scheme_name(row.scheme, words) for row in ranked),
+        names=_listed(ranked, words),
         span=words.number(perplexity_shown(ranked[-1].score.perplexity / ranked[0].score.perplexity)),
         guess=words.number(ranked[-1].score.perplexity / record.scores.setup.vocabulary, 0),
     )
@@ -237,13 +237,18 @@ def yardstick(record: SimpleNamespace, words: Words) -> Display:
 
 def undecided(record: SimpleNamespace, words: Words) -> Display:
     """The schemes that this text cannot tell from full precision."""
-    close = [scheme_name(row.scheme, words) for row in record.scores.rows[1:] if not row.distinguishable]
+    close = [row for row in record.scores.rows[1:] if not row.distinguishable]
     if not close:
         return sentence(words.gettext("Every scheme can be told from full precision on this text."))
     text = words.gettext(
         "**Not distinguishable** from full precision on this text: {names}. They are not ranked."
     )
-    return sentence(text.format(names="; ".join(close)))
+    return sentence(text.format(names=_listed(close, words)))
+
+
+def _listed(rows: list, words: Words) -> str:
+    """The names of schemes, in italics: some have commas of their own."""
+    return words.listed(f"*{scheme_name(row.scheme, words)}*" for row in rows)
 
 
 # --- the battery ---

@@ -15,7 +15,7 @@ from ..render.words import Words
 
 GIB = 2**30
 #: How far a logarithmic axis goes on to the right for the names of the lines.
-LABEL_ROOM = 4
+LABEL_ROOM = 4.5
 
 
 def answer(record: SimpleNamespace, words: Words) -> Display:
@@ -288,4 +288,4 @@ def seven_figure(record: SimpleNamespace, words: Words) -> Display:
         "heads: three parallel rising lines. The dashed line of the weights is crossed by 32 heads early and by 8 "
         "heads near the longest context; with 1 head the cache stays far below."
     )
-    return figure("seven-billion", draw, words, alt=alt)
+    return figure("seven-billion", draw, words, alt=alt, size=(5.2, 4.2))

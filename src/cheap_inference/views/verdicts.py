@@ -37,7 +37,7 @@ def chapter_value(claim: Claim, words: Words) -> str:
         return "–"
     unit = claim.chapter_unit or claim.unit
     written = words.tick(claim.chapter_value)
-    return words.with_unit(written, "×" if unit == "ratio" else unit)
+    return words.amount(written, claim.chapter_value, "×" if unit == "ratio" else unit)
 
 
 def measured_value(value: Quantity | None, words: Words) -> str:

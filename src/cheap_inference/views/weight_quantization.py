@@ -20,12 +20,12 @@ EXACT = 1e-6
 #: Where the name of a scheme stands beside its mark, in points to the right and up.
 ERROR_LABELS = {
     "int8-tensor": (7, 0),
-    "int8-row": (7, 7),
-    "int8-group128": (-6, -11),
+    "int8-row": (7, 11),
+    "int8-group128": (-34, -13),
     "int4-tensor": (8, 0),
-    "int4-row": (7, 9),
-    "int4-group128": (-8, -17),
-    "nf4-group64": (-12, 12),
+    "int4-row": (7, 12),
+    "int4-group128": (-8, -26),
+    "nf4-group64": (-26, 14),
 }
 #: The chapter's figures for its own matrix under the lens.
 CHAPTER_LENS = (0.01386, 0.01822, 0.43945, 24.1, 692)
@@ -136,7 +136,7 @@ def error_figure(record: SimpleNamespace, words: Words) -> Display:
         four.set_xticks([4, 4.1, 4.2])
         eight.set_xlim(7.975, 8.30)
         eight.set_xticks([8, 8.1])
-        four.set_ylim(0.004, 1.6)
+        four.set_ylim(0.003, 1.6)
         four.set_ylabel(words.gettext("relative error (log scale)"))
         drawn.suptitle(
             words.gettext("An eighth of a bit spent on scales\nremoves most of the error"),
@@ -328,15 +328,11 @@ def _level_strips(axes: Axes, lens: SimpleNamespace, words: Words) -> None:
     for place, strip in enumerate(lens.strips):
         inside = [level for level in strip.levels if abs(level) <= lens.histogram_reach]
         axes.plot(inside, [-place] * len(inside), "|", ms=10, mew=2, color=STYLES[strip.scheme][0])
-        axes.text(
-            -lens.histogram_reach,
-            -place + 0.47,
-            words.gettext("{scheme}: {count} levels here").format(
-                scheme=scheme_name(strip.scheme, words), count=words.number(len(inside))
-            ),
-            va="center",
-            fontsize=8.5,
-        )
+        text = words.ngettext(
+            "{scheme}: {count} level here", "{scheme}: {count} levels here", len(inside)
+        ).format(scheme=scheme_name(strip.scheme, words), count=words.number(len(inside)))
+        point, look = (-lens.histogram_reach, -place + 0.47), {"va": "center", "fontsize": 8.5}
+        axes.annotate(text, point, xytext=(4, 0), textcoords="offset points", **look)
     axes.set_ylim(-len(lens.strips) + 0.6, 0.85)
     axes.set_xlim(-lens.histogram_reach, lens.histogram_reach)
     axes.set_yticks([])
@@ -396,7 +392,7 @@ def faster(record: SimpleNamespace, words: Words) -> Display:
     if speed.missing:
         parts.append(
             words.gettext("This installation has no kernel for: {names}.").format(
-                names=", ".join(speed.missing)
+                names=words.listed(speed.missing)
             )
         )
     return sentence(" ".join(parts))
