@@ -27,7 +27,7 @@ def answer(record: SimpleNamespace, words: Words) -> Display:
     """How much more comes out of the largest batch, and what each request pays for it."""
     rows = _measured(record)
     text = words.gettext(
-        "A step for {size} requests took **{wait} the time** of a step for one, and gave **{gain} the tokens**. "
+        "A step for {size} requests took **{wait} the time** of a step for one, and gave **{gain} the tokens per second**. "
     ).format(
         size=words.number(rows[-1].batch_size),
         wait=words.times(rows[-1].wait_ratio.value),
