@@ -1,6 +1,11 @@
 """Random models small enough that a test on one takes milliseconds."""
 
 import pytest
+from hypothesis import settings
+
+# On a busy machine an example may take long for no reason of its own.
+settings.register_profile("book", deadline=None)
+settings.load_profile("book")
 
 SIZES = {
     "num_hidden_layers": 2,

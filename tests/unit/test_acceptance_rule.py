@@ -51,7 +51,7 @@ def test_drawing_again_from_the_target_is_wrong_by_what_is_refused(p, q):
     torch.testing.assert_close(one_token(p, q, PAGE.wrong_redraw), expected, rtol=0, atol=1e-12)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(some.integers(0, 1000), some.integers(1, 3), some.integers(1, 4))
 def test_whole_texts_follow_the_target(seed, guesses, length):
     target, draft = experiment._random_model(2 * seed), experiment._random_model(2 * seed + 1)

@@ -48,8 +48,8 @@ def test_a_fraction_has_the_form_that_the_language_gives_it(locale, texts):
 
 def test_a_negative_count_has_the_form_of_its_amount():
     assert [plain(Words("en").quantity(value, "questions")) for value in (-1, -2)] == [
-        "-1 question",
-        "-2 questions",
+        "−1 question",
+        "−2 questions",
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cheap_inference.render.typography import typeset
+from cheap_inference.settings import LOCALES
 
 NARROW, FULL = "\u202f", "\u00a0"
 
@@ -51,6 +52,24 @@ def test_french(plain, expected):
 def test_polish(plain, expected):
     assert typeset(plain, "pl") == expected
     assert typeset(expected, "pl") == expected
+
+
+@pytest.mark.parametrize("locale", LOCALES)
+@pytest.mark.parametrize(
+    ("plain", "expected"),
+    [
+        ("{x} s, 3 ms", f"{{x}}{FULL}s, 3{FULL}ms"),
+        ("**15.6** GiB, 16 GiB.", f"**15.6**{FULL}GiB, 16{FULL}GiB."),
+        ("40 GB/s", f"40{FULL}GB/s"),
+        ("{n} × 10", f"{{n}}{FULL}× 10"),
+        ("γ = 4, $c$ = {c}", f"γ{FULL}={FULL}4, $c${FULL}={FULL}{{c}}"),
+        ("4 steps, 5 slots, 2 Bände", "4 steps, 5 slots, 2 Bände"),
+        ("`4 s`, $4 s$", "`4 s`, $4 s$"),
+    ],
+)
+def test_a_number_keeps_its_unit_in_every_language(locale, plain, expected):
+    assert typeset(plain, locale) == expected
+    assert typeset(expected, locale) == expected
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,9 @@
 
 French sets a narrow space before ; ! ? and a full one before : and inside « », none of which may
 break a line. Polish keeps a word of one letter with the next. Numbers typed in prose get the locale's
-own separator of thousands. Code, mathematics, links, tags and placeholders are left alone, and so is
-what a translation has in italics word for word as the English text: the titles of English papers.
+own separator of thousands; in every language a number keeps its unit. Code, mathematics, links, tags
+and placeholders are left alone, and so is what a translation has in italics word for word as the English
+text: the titles of English papers.
 """
 
 from __future__ import annotations
@@ -30,20 +31,25 @@ CLOSING = re.compile(rf"{ANY_SPACE}*»")
 ONE_LETTER = re.compile(r"(?<![^\s(„«\"*\u00a0])([aiouwzAIOUWZ]) (?=\S)")
 THOUSANDS = re.compile(rf"(?<![\w.,])\d{{1,3}}(?:{ANY_SPACE}\d{{3}})+(?![\w])")
 PERCENT = re.compile(r"(?<=\d) (?=%)")
+UNIT = re.compile(rf"(?<=[\d{STAND_IN}])(\*{{0,2}}) (?=(?:[mµ]?s|[KMGT]iB|[kMGT]?B|×)(?:/s)?(?!\w))")
+EQUATION = re.compile(rf"(?<!\w)([^\W\d_]|{STAND_IN}) = (?=[\d{STAND_IN}])")
 
 
 @lru_cache(maxsize=4096)
 def typeset(text: str, locale: str, *, source: str = "") -> str:
-    """The text with the spaces of the language's typography; English and Hindi need none.
+    """The text with the spaces of the language's typography.
 
     Args:
         source: the English text that it translates; what both have in italics is English.
     """
-    rules = RULES.get(locale)
-    if not rules:
-        return text
+    rules = RULES.get(locale, _unbroken)
     english = set(italics(source))
     return outside_parts(text, rules, also=[title for title in italics(text) if title in english])
+
+
+def _unbroken(text: str) -> str:
+    """A number keeps its unit, and a letter what it equals."""
+    return EQUATION.sub(rf"\1{NO_BREAK}={NO_BREAK}", UNIT.sub(rf"\1{NO_BREAK}", text))
 
 
 def _french(text: str) -> str:
@@ -62,7 +68,7 @@ def _numbers(locale: str) -> Callable[[str], str]:
 
     def change(text: str) -> str:
         text = THOUSANDS.sub(lambda number: re.sub(ANY_SPACE, group, number[0]), text)
-        return PERCENT.sub(NO_BREAK, text)
+        return _unbroken(PERCENT.sub(NO_BREAK, text))
 
     return change
 

@@ -28,6 +28,8 @@ FRENCH_UNITS = {"B": "o", "KiB": "Kio", "MiB": "Mio", "GiB": "Gio", "TiB": "Tio"
 #: Units that are no words: nothing to translate in a catalogue.
 SYMBOLS = frozenset({"ratio", *FRENCH_UNITS})
 NO_BREAK_SPACE = "\u00a0"
+#: The locale data of most languages has the hyphen of keyboards in its place.
+MINUS = "\u2212"
 
 
 class Words:
@@ -59,14 +61,15 @@ class Words:
         pattern = self._babel.decimal_formats[None].pattern.split(".")[0]
         if digits is None:
             digits = 0 if isinstance(value, int) else significant_digits(value)
-        return format_decimal(
-            value, format=f"{pattern}.{'0' * digits}" if digits else pattern, locale=self._babel
-        )
+        return self._decimal(value, f"{pattern}.{'0' * digits}" if digits else pattern)
 
     def tick(self, value: float) -> str:
         """A number on an axis: as many digits as it needs and no trailing zeros."""
         pattern = self._babel.decimal_formats[None].pattern.split(".")[0]
-        return format_decimal(value, format=f"{pattern}.######", locale=self._babel)
+        return self._decimal(value, f"{pattern}.######")
+
+    def _decimal(self, value: float, pattern: str) -> str:
+        return format_decimal(value, format=pattern, locale=self._babel).replace("-", MINUS)
 
     def spread(self, low: float, high: float, digits: int | None = None) -> str:
         """A range, with the dash of the locale's typography."""
@@ -77,7 +80,7 @@ class Words:
         pattern = (
             self._babel.percent_formats[None].pattern.replace("0", f"0.{'0' * digits}") if digits else None
         )
-        return format_percent(share, format=pattern, locale=self._babel)
+        return format_percent(share, format=pattern, locale=self._babel).replace("-", MINUS)
 
     def unit(self, symbol: str) -> str:
         """A unit's symbol in this language."""
