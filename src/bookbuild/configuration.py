@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 
+from cheap_inference.render.typography import typeset
 from cheap_inference.render.words import Words
 
 from .languages import own_name
@@ -45,7 +46,7 @@ def configuration(
         "nb_code_prompt_hide": words.gettext("Hide the code"),
         "html_context": {
             "default_mode": "auto",
-            "language_label": words.gettext("Language"),
+            "language_label": typeset(words.gettext("Language") + ":", words.locale),
             "colab_label": words.gettext("Open in Colab"),
             "colab_links": colab,
             "site_languages": [{"code": code, "name": own_name(code)} for code in locales],

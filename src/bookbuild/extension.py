@@ -7,11 +7,13 @@ import re
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
+from sphinx.locale import translators
 from sphinx.transforms import SphinxTransform
 
 from .search_language import SearchHindi, SearchPolish
 
-CELL_BORDER = re.compile(r"(</t[dh]>)(<t[dh])")
+#: Between two cells, and before the unit under a heading.
+BORDER = re.compile(r"(</t[dh]>(?=<t[dh])|<br>(?=<))")
 
 
 class SharedAnchors(SphinxTransform):
@@ -43,11 +45,23 @@ class SharedAnchors(SphinxTransform):
 
 
 def part_words(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Put a space between the cells of generated tables: the search index drops tags and joins words."""
+    """Put spaces where cells and lines of generated tables meet: the search index drops tags and joins words."""
     for raw in doctree.findall(nodes.raw):
         if "html" in raw.get("format", ""):
-            text = CELL_BORDER.sub(r"\1 \2", raw.astext())
+            text = BORDER.sub(r"\1 ", raw.astext())
             raw.children = [nodes.Text(text)]
+
+
+def put_own_labels_first(app: Sphinx) -> None:
+    """Let the book's labels win over the theme's: of two catalogues the one that was loaded first is asked."""
+    if not app.config.locale_dirs:
+        return
+    key = ("general", "booktheme")
+    theme = translators.pop(key, None)
+    for folder in app.config.locale_dirs:
+        app.add_message_catalog(key[1], folder)
+    if theme:
+        translators[key].add_fallback(theme)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -56,7 +70,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_transform(SharedAnchors)
     app.add_search_language(SearchPolish)
     app.add_search_language(SearchHindi)
-    for folder in app.config.locale_dirs:
-        app.add_message_catalog("booktheme", folder)
+    put_own_labels_first(app)
     app.connect("doctree-resolved", part_words)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

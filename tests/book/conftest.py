@@ -11,8 +11,7 @@ from bookbuild.contents import read_contents
 from bookbuild.layout import Layout
 from bookbuild.translation.catalogues import updated, write_catalogue
 from bookbuild.translation.domains import DOMAINS
-
-REPOSITORY = Path(__file__).parents[2]
+from tests.book.book_site import BOOK, NARROW, served
 
 FAKE = """\
 ---
@@ -74,12 +73,12 @@ def make_project(tmp_path: Path) -> Layout:
     """A checkout with one notebook, two pages and the real theme."""
     (tmp_path / "notebooks").mkdir()
     (tmp_path / "notebooks" / "fake.md").write_text(FAKE, encoding="utf-8")
-    shutil.copytree(REPOSITORY / "book", tmp_path / "book", ignore=shutil.ignore_patterns("*.md", "locale"))
+    shutil.copytree(BOOK.root / "book", tmp_path / "book", ignore=shutil.ignore_patterns("*.md", "locale"))
     (tmp_path / "book" / "index.md").write_text(
         "# A book\n\nOf [one section](../notebooks/fake.md).\n", encoding="utf-8"
     )
     (tmp_path / "book" / "glossary.md").write_text("# Glossary\n\n## Words\n\nNone.\n", encoding="utf-8")
-    shutil.copyfile(REPOSITORY / "_config.yml", tmp_path / "_config.yml")
+    shutil.copyfile(BOOK.root / "_config.yml", tmp_path / "_config.yml")
     (tmp_path / "_toc.yml").write_text(
         "format: jb-book\nroot: index\nparts:\n- chapters:\n  - file: fake\n- chapters:\n  - file: glossary\n",
         encoding="utf-8",
@@ -126,7 +125,15 @@ def contents(project: Layout):
 @pytest.fixture(scope="session")
 def repository() -> Layout:
     """This checkout."""
-    return Layout(REPOSITORY)
+    return BOOK
+
+
+@pytest.fixture(scope="module")
+def book_url():
+    """The address of the book's own site, in all languages."""
+    assert (BOOK.site / "index.html").exists(), "build the book first: make book"
+    with served(BOOK.site) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")  # Playwright's event loop runs as long as it: no other could start
@@ -138,3 +145,20 @@ def browser():
         chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         yield chromium
         chromium.close()
+
+
+@pytest.fixture(scope="module")
+def tab(browser):
+    """The one tab of a reader who goes from page to page: what the pages share is loaded once."""
+    context = browser.new_context()
+    yield context.new_page()
+    context.close()
+
+
+@pytest.fixture
+def page(tab):
+    """The reader's tab, empty, narrow and dark."""
+    tab.goto("about:blank")
+    tab.set_viewport_size(NARROW)
+    tab.emulate_media(color_scheme="dark")
+    return tab

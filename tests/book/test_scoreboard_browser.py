@@ -8,16 +8,15 @@ import shutil
 import jsonschema
 import pytest
 import yaml
-from axe_playwright_python.sync_playwright import Axe
 
 from bookbuild.cli import main
 from cheap_inference import claims, records
 from cheap_inference.quantity import Quantity
+from tests.book.accessibility import grave_violations
 
 pytestmark = pytest.mark.site
 
 TOTAL = len(claims.load())
-GRAVE = ("serious", "critical")
 #: Claims of one section, with values that give one verdict each.
 FOUND = {
     "kv-cache.tokens-identical": Quantity(True, ""),
@@ -132,8 +131,7 @@ def test_the_count_is_announced(page):
 
 def test_the_page_is_accessible_when_filtered(page):
     menu(page, "Kind").select_option("machine")
-    found = Axe().run(page, options={"preload": False}).response["violations"]
-    assert [each["id"] for each in found if each["impact"] in GRAVE] == []
+    assert grave_violations(page) == []
 
 
 def test_without_scripts_it_is_a_plain_table(browser, site):
