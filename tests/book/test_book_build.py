@@ -126,7 +126,11 @@ def test_an_interruption_is_one_line_and_the_next_run_goes_on(project, capsys):
     whole = path.read_text(encoding="utf-8")
     endless = 'import pathlib, time\n\npathlib.Path("started").touch()\ntime.sleep(120)'
     path.write_text(f"{whole}\n```{{code-cell}}\n{endless}\n```\n", encoding="utf-8")
-    code = f"import sys; from pathlib import Path; from bookbuild.cli import main; sys.exit(main(Path({str(project.root)!r})))"
+    # A run in the background of a script inherits that Ctrl-C is ignored.
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        f"from pathlib import Path; from bookbuild.cli import main; sys.exit(main(Path({str(project.root)!r})))"
+    )
     command = subprocess.Popen(
         [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUTF8": "1"}
     )
