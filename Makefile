@@ -21,7 +21,7 @@ TOOLS := _build/tools
 # Waiting threads that spin make torch many times slower beside a busy neighbour.
 export OMP_WAIT_POLICY := passive
 
-.PHONY: book check test setup clean reference translations lock audit
+.PHONY: book check test browser setup clean reference translations lock audit
 
 book: setup
 	$(BIN)/python scripts/build.py
@@ -44,9 +44,17 @@ check: setup
 	$(BIN)/python scripts/translations.py check
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 tests/unit tests/book -m "not model and not site"
 
+# Asked first: without a browser the last of the tests would fail, half an hour later.
+browser: setup
+	@command -v chromium >/dev/null || $(BIN)/python -c 'import os, sys; \
+	  from playwright.sync_api import sync_playwright; driver = sync_playwright().start(); \
+	  there = os.path.exists(driver.chromium.executable_path); driver.stop(); sys.exit(not there)' || \
+	  { echo "make test opens the site in Chromium, and there is none: install it, or run" \
+	    "$(BIN)/playwright install chromium" >&2; exit 1; }
+
 # One measurement for all languages; nbval and the site tests use its records. Tests of the site compute nothing
 # with torch, so two can run at a time; OMP_NUM_THREADS would make the records those of another machine.
-test: check
+test: browser check
 	$(BIN)/python scripts/build.py $(REFERENCE)
 	$(BIN)/python scripts/compare_reference.py
 	$(BIN)/pytest tests/parity
