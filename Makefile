@@ -1,6 +1,6 @@
 # make book   from a fresh clone to _build/site/index.html
 # make check  lint, unit and structure tests; measures nothing
-# make test   everything: what CI runs
+# make test   everything: measures, compares with reference/, tests the site in a browser
 # make reference  write reference/ anew, after a change of a notebook that is meant
 # make lock   the pins anew, from pyproject.toml and requirements.in (UPGRADE=1: the newest versions)
 # make audit  licences and known vulnerabilities of the pins

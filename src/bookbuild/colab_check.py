@@ -28,8 +28,8 @@ def main(root: Path, argv: list[str] | None = None) -> int:
     started = time.monotonic()
     try:
         sections, locales = _checked(layout, argv)
-        failures = visit_all(layout, sections, locales)
         commit = read_publication(root).commit or "unknown"
+        failures = visit_all(layout, sections, locales)
     except UserError as error:
         return failed(error, 2)
     except BuildError as error:
@@ -69,6 +69,7 @@ def visit_all(layout: Layout, sections: tuple[str, ...], locales: tuple[str, ...
         publication = committed(checkout)
         for locale in locales:
             publish(checkout, locale, publication)
+        for locale in locales:
             for slug in sections:
                 found = collected("colab", slug, lambda slug=slug, locale=locale: visit(slug, locale))
                 failures += found

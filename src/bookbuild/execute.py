@@ -148,7 +148,7 @@ def check_parameters(slug: str, notebook: NotebookNode, names: set[str]) -> None
     try:
         known = set(default_parameters(cells[0].source))
     except (SyntaxError, ValueError) as error:
-        reason = str(error).partition(":")[0]
+        reason = str(error).partition(": <")[0]
         raise BuildError(f"{slug}: its parameters cell must set plain values only: {reason}.") from error
     unknown = sorted(names - known)
     if unknown:

@@ -18,7 +18,7 @@ def grave_violations(page: Page, *, colours: bool = True) -> list[str]:
     """Serious and critical violations, each with the beginning of the element that it is about.
 
     Args:
-        colours: look at the contrast too, which takes as long as all the rest.
+        colours: look at the contrast too, which is most of the work.
     """
     options = OPTIONS | {"rules": {"color-contrast": {"enabled": colours}}}
     return [

@@ -138,7 +138,7 @@ def book_url():
 
 @pytest.fixture(scope="module")  # Playwright's event loop runs as long as it: no other could start
 def browser():
-    """Debian's Chromium."""
+    """The system's Chromium, or the one that Playwright has downloaded."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

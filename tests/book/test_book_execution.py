@@ -56,6 +56,10 @@ def run(tmp_path, *sources: str, kernels: Kernels | None = None, advance=lambda:
             "page: its parameters cell must set plain values only: invalid syntax (<unknown>, line 2).",
         ),
         (
+            notebook_of("x = 1\nif x"),
+            "page: its parameters cell must set plain values only: expected ':' (<unknown>, line 2).",
+        ),
+        (
             notebook_of("x = int(1)"),
             "page: its parameters cell must set plain values only: malformed node or string on line 1.",
         ),

@@ -106,9 +106,11 @@ def overheard(page: Page, url: str) -> Iterator[defaultdict[str, list[str]]]:
     }
     for event, listener in listeners.items():
         page.on(event, listener)
-    yield wrong
-    for event, listener in listeners.items():
-        page.remove_listener(event, listener)
+    try:
+        yield wrong
+    finally:
+        for event, listener in listeners.items():
+            page.remove_listener(event, listener)
 
 
 def look(page: Page, wrong: defaultdict[str, list[str]], *, colours: bool = True) -> None:

@@ -112,6 +112,13 @@ def test_a_changed_english_paragraph_is_told(book):
     assert passage_problems(book) == [differs("counting", "en")]
 
 
+def test_prose_that_nobody_could_translate_fails_the_check_in_one_line(book, sound_catalogues, capsys):
+    replace(book.sources / "fake.md", SECOND, "The sum is $sum$.")
+    assert main(book.root, ["check"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("Words and separators of numbers inside a formula cannot be translated: '$sum$'.")
+
+
 def test_a_changed_translation_is_told_and_fails_the_check(book, sound_catalogues, capsys):
     replace(book.translations / "pl" / "index.po", "O [jednym rozdziale]", "O [pewnym rozdziale]")
     assert main(book.root, ["check"]) == 1

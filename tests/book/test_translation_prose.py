@@ -92,7 +92,13 @@ def test_words_and_separators_in_a_formula_are_refused(formula):
 
 @pytest.mark.parametrize(
     "text",
-    ["$q_{\\max} = 2^{b-1} - 1$", "$\\tfrac{d}{3}\\,T(T+1)$", "`$text` or `$0.5`", "```\n$abc def$\n```"],
+    [
+        "$q_{\\max} = 2^{b-1} - 1$",
+        "$\\tfrac{d}{3}\\,T(T+1)$",
+        "$$\\begin{aligned} a &= b \\end{aligned}$$",
+        "`$text` or `$0.5`",
+        "```\n$abc def$\n```",
+    ],
 )
 def test_symbols_and_code_are_no_words_in_a_formula(text):
     units(text)

@@ -25,9 +25,9 @@ def no_hub(monkeypatch, tmp_path):
     """The hub out of reach and its cache empty, whatever this machine has."""
     monkeypatch.setattr(hub_constants, "ENDPOINT", NOBODY)
     monkeypatch.setattr(hub_constants, "HF_HUB_CACHE", str(tmp_path / "hub-cache"))
-    registry._gpu_choice.cache_clear()
+    registry._hub_has_gpu_model.cache_clear()
     yield
-    registry._gpu_choice.cache_clear()
+    registry._hub_has_gpu_model.cache_clear()
 
 
 def serve(answer):
@@ -130,12 +130,20 @@ def test_auto_on_a_gpu_is_the_chapters_model_where_the_hub_answers(hub_that, cap
     assert capsys.readouterr() == ("", "")
 
 
-def test_auto_on_a_gpu_without_the_hub_says_so_once(capsys):
-    assert [resolve("auto", device="cuda").name for _ in range(3)] == ["smollm2-135m"] * 3
+def test_auto_on_a_gpu_without_the_hub_says_so_in_one_line(capsys):
+    assert resolve("auto", device="cuda").name == "smollm2-135m"
     out, err = capsys.readouterr()
     assert out.count("\n") == 1
     assert "hub cannot be reached" in out
     assert err == ""
+
+
+def test_the_hub_is_asked_once_in_a_process(monkeypatch):
+    asked = []
+    monkeypatch.setattr(hub, "available", lambda *of: asked.append(of))
+    for _ in range(3):
+        resolve("auto", device="cuda")
+    assert len(asked) == 1
 
 
 def test_auto_on_a_gpu_uses_an_earlier_download_where_the_hub_is_out_of_reach(tmp_path, capsys):

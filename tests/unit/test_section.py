@@ -206,9 +206,9 @@ def test_bad_parameters_get_one_line_before_anything_runs(changes, says):
 @pytest.fixture
 def hub_reached(monkeypatch):
     """Say whether the hub can be reached, and forget what was found before."""
-    registry._gpu_choice.cache_clear()
+    registry._hub_has_gpu_model.cache_clear()
     yield lambda reached: monkeypatch.setattr(registry.hub, "available", lambda *of: reached)
-    registry._gpu_choice.cache_clear()
+    registry._hub_has_gpu_model.cache_clear()
 
 
 @pytest.mark.parametrize(

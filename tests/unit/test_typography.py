@@ -60,7 +60,8 @@ def test_polish(plain, expected):
     [
         ("{x} s, 3 ms", f"{{x}}{FULL}s, 3{FULL}ms"),
         ("**15.6** GiB, 16 GiB.", f"**15.6**{FULL}GiB, 16{FULL}GiB."),
-        ("40 GB/s", f"40{FULL}GB/s"),
+        ("40 GB/s, 3 Go, 16 Gio", f"40{FULL}GB/s, 3{FULL}Go, 16{FULL}Gio"),
+        ("`x` s’exécute", "`x` s’exécute"),
         ("{n} × 10", f"{{n}}{FULL}× 10"),
         ("γ = 4, $c$ = {c}", f"γ{FULL}={FULL}4, $c${FULL}={FULL}{{c}}"),
         ("4 steps, 5 slots, 2 Bände", "4 steps, 5 slots, 2 Bände"),

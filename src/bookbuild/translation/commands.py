@@ -31,13 +31,17 @@ def main(root: Path, argv: list[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     layout = Layout(root)
     locales = arguments.locale or [code for code in translated(layout) if code != SOURCE_LOCALE]
-    if arguments.command == "extract":
-        return extract(layout)
-    if arguments.command == "update":
-        return update(layout, locales)
-    if arguments.command == "passages":
-        return passages(layout)
-    return check(layout, locales, arguments.file)
+    try:
+        if arguments.command == "extract":
+            return extract(layout)
+        if arguments.command == "update":
+            return update(layout, locales)
+        if arguments.command == "passages":
+            return passages(layout)
+        return check(layout, locales, arguments.file)
+    except (BuildError, UserError) as error:
+        print(error, file=sys.stderr)
+        return 1
 
 
 def extract(layout: Layout) -> int:
@@ -76,10 +80,6 @@ def check(layout: Layout, locales: list[str], only: str | None) -> int:
 
 
 def passages(layout: Layout) -> int:
-    """Write the passages of all languages; 1 if one cannot be had."""
-    try:
-        print(write_passages(layout))
-    except (BuildError, UserError) as error:
-        print(error, file=sys.stderr)
-        return 1
+    """Write the passages of all languages into the package."""
+    print(write_passages(layout))
     return 0

@@ -30,7 +30,9 @@ SUMMARY = re.compile(r"(?P<open><summary>\s*)(?P<text>.*?)(?P<close>\s*</summary
 STRANGE_HTML = re.compile(r"^(?!</?details>$|<summary>.*</summary>$|<!--.*-->$)<.*$", re.MULTILINE)
 #: What a language would write in its own way, in a formula: words, and separators inside numbers.
 WORDS_IN_MATHS = re.compile(
-    r"\\(?:text|mathrm|mbox|operatorname)|(?<![\\A-Za-z])[A-Za-z]{3,}|\d(?:[.,]|\{,\})\d"
+    r"\\(?:text|mathrm|mbox|operatorname)"
+    r"|(?<![\\A-Za-z])(?<!\\begin\{)(?<!\\end\{)[A-Za-z]{3,}"
+    r"|\d(?:[.,]|\{,\})\d"
 )
 FENCED = re.compile(r"^(```+|~~~+).*?^\1\s*$", re.MULTILINE | re.DOTALL)
 

@@ -69,7 +69,7 @@ def resolve(name: str, *, device: str, fell_back: FellBack = say_fell_back) -> M
     """Return the model that `name` means on `device` ("cpu" or "cuda").
 
     "auto" is the chapter's model on a GPU where the hub can be reached, else the default model; when the
-    hub was wanted and is out of reach, `fell_back` is told, once.
+    hub was wanted and is out of reach, `fell_back` is told.
 
     Raises UserError for anything that is no model, before anything is downloaded.
     """
@@ -82,13 +82,17 @@ def resolve(name: str, *, device: str, fell_back: FellBack = say_fell_back) -> M
     return _from_path(name) or _from_hub_id(name)
 
 
-@cache  # asked once and said once in a process
 def _gpu_choice(fell_back: FellBack) -> str:
-    wanted = KNOWN_MODELS[GPU_MODEL]
-    if hub.available(wanted.location, wanted.revision):
+    if _hub_has_gpu_model():
         return GPU_MODEL
-    fell_back(KNOWN_MODELS[DEFAULT_MODEL], wanted)
+    fell_back(KNOWN_MODELS[DEFAULT_MODEL], KNOWN_MODELS[GPU_MODEL])
     return DEFAULT_MODEL
+
+
+@cache  # to find that nobody answers takes seconds: asked once in a process
+def _hub_has_gpu_model() -> bool:
+    wanted = KNOWN_MODELS[GPU_MODEL]
+    return hub.available(wanted.location, wanted.revision)
 
 
 def _from_path(name: str) -> ModelSpec | None:

@@ -31,7 +31,9 @@ CLOSING = re.compile(rf"{ANY_SPACE}*»")
 ONE_LETTER = re.compile(r"(?<![^\s(„«\"*\u00a0])([aiouwzAIOUWZ]) (?=\S)")
 THOUSANDS = re.compile(rf"(?<![\w.,])\d{{1,3}}(?:{ANY_SPACE}\d{{3}})+(?![\w])")
 PERCENT = re.compile(r"(?<=\d) (?=%)")
-UNIT = re.compile(rf"(?<=[\d{STAND_IN}])(\*{{0,2}}) (?=(?:[mµ]?s|[KMGT]iB|[kMGT]?B|×)(?:/s)?(?!\w))")
+UNIT = re.compile(
+    rf"(?<=[\d{STAND_IN}])(\*{{0,2}}) (?=(?:[mµ]?s|[KMGT]i[Bo]|[kMGT]?B|[kMG]o|×)(?:/s)?(?![\w'’]))"
+)
 EQUATION = re.compile(rf"(?<!\w)([^\W\d_]|{STAND_IN}) = (?=[\d{STAND_IN}])")
 
 

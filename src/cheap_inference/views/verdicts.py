@@ -35,9 +35,9 @@ def chapter_value(claim: Claim, words: Words) -> str:
     """The chapter's value with the unit it is really in, or a dash."""
     if claim.chapter_value is None:
         return "–"
-    unit = claim.chapter_unit or claim.unit
-    written = words.tick(claim.chapter_value)
-    return words.amount(written, claim.chapter_value, "×" if unit == "ratio" else unit)
+    unit, value = claim.chapter_unit or claim.unit, claim.chapter_value
+    whole = int(value) if float(value).is_integer() else value  # 4.0 is written, and counted, as 4
+    return words.amount(words.tick(value), whole, "×" if unit == "ratio" else unit)
 
 
 def measured_value(value: Quantity | None, words: Words) -> str:
