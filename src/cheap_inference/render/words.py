@@ -16,7 +16,7 @@ from babel.messages.pofile import read_po
 from babel.numbers import format_decimal, format_percent
 
 from .counted import counted
-from .typography import typeset
+from .typography import NO_BREAK, typeset
 
 #: Catalogues of the strings in the code, one folder a language; several files, so that people can work apart.
 CATALOGUES = Path(__file__).parent.parent / "data" / "locale"
@@ -27,7 +27,6 @@ BINARY_UNITS = ("KiB", "MiB", "GiB", "TiB")
 FRENCH_UNITS = {"B": "o", "KiB": "Kio", "MiB": "Mio", "GiB": "Gio", "TiB": "Tio", "GB": "Go"}
 #: Units that are no words: nothing to translate in a catalogue.
 SYMBOLS = frozenset({"ratio", *FRENCH_UNITS})
-NO_BREAK_SPACE = "\u00a0"
 #: The locale data of most languages has the hyphen of keyboards in its place.
 MINUS = "\u2212"
 
@@ -90,14 +89,14 @@ class Words:
 
     def with_unit(self, number: str, symbol: str) -> str:
         """A number and a unit that stay on one line."""
-        return f"{number}{NO_BREAK_SPACE}{self.unit(symbol)}" if symbol else number
+        return f"{number}{NO_BREAK}{self.unit(symbol)}" if symbol else number
 
     def amount(self, number: str, value: float, unit: str) -> str:
         """A value, written out as `number`, with its unit in the form that the value asks for."""
         form = counted(self, unit, value)
         if form is None:
             return self.with_unit(number, unit)
-        return form.replace("{n} ", f"{{n}}{NO_BREAK_SPACE}").format(n=number)
+        return form.replace("{n} ", f"{{n}}{NO_BREAK}").format(n=number)
 
     def bytes(self, count: float) -> str:
         """An amount of memory in the largest binary unit that leaves at least one."""
@@ -121,7 +120,7 @@ class Words:
 
     def times(self, ratio: float, digits: int | None = None) -> str:
         """A factor, as in "4.2 ×"."""
-        return f"{self.number(ratio, digits)}{NO_BREAK_SPACE}×"
+        return f"{self.number(ratio, digits)}{NO_BREAK}×"
 
 
 @cache
