@@ -17,6 +17,8 @@ from ..passage import prompt_ids
 
 LENGTHS = (32, 64, 128, 256, 512)
 HEADLINE = 256
+#: Tokens that both loops write to be compared: the cached one makes a whole pass for each.
+COMPARED_TOKENS = 64
 CACHE = "cache"
 ATTENTION = "aten::scaled_dot_product_attention"
 
@@ -57,11 +59,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Peaks:
-    """Peaks over several lengths, and the same tokens from both loops at `headline` new tokens."""
+    """Peaks over several lengths. `identical`: both loops write the same first `compared_tokens` tokens."""
 
     prompt_tokens: int
     headline: int
     weight_bytes: int
+    compared_tokens: int
     identical: bool
     rows: tuple[Row, ...]
 
@@ -71,7 +74,8 @@ def measure_peaks(lm: LoadedModel, *, prompt_tokens: int) -> Peaks:
     prompt = prompt_ids(lm, prompt_tokens)
     weights = sum(parameter.nbytes for parameter in lm.model.parameters())
     rows = tuple(peak_row(lm.model, prompt_ids(lm, prompt_tokens + new), new) for new in LENGTHS)
-    return Peaks(prompt_tokens, HEADLINE, weights, loops_agree(lm.model, prompt, HEADLINE), rows)
+    same = loops_agree(lm.model, prompt, COMPARED_TOKENS)
+    return Peaks(prompt_tokens, HEADLINE, weights, COMPARED_TOKENS, same, rows)
 
 
 def chapter_peaks(*, prompt_tokens: int) -> Row:

@@ -36,7 +36,7 @@ class Task:
 
 TASKS = {
     "summary": Task("Summarise this text:", "prose", 24, (0.0, 0.7, 1.0)),
-    "rewrite": Task("Write this code again with a comment on every line:", "code", 24, (0.0, 0.7, 1.0)),
+    "rewrite": Task("Write this code again with a comment on every line:", "code", 24, (0.0, 1.0)),
     "story": Task("Write a story about a lighthouse.", None, 12, (0.0,)),
     "function": Task("Write a Python function that sorts a list of words by length.", None, 12, (0.0,)),
 }

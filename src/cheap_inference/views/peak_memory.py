@@ -52,7 +52,7 @@ def identity(record: SimpleNamespace, words: Words) -> Display:
     if record.peaks.identical:
         return sentence(
             words.gettext("Both loops write the same {n} tokens.").format(
-                n=words.number(record.peaks.headline)
+                n=words.number(record.peaks.compared_tokens)
             )
         )
     return sentence(words.gettext("The two loops do **not** write the same tokens, which they should."))
