@@ -15,7 +15,7 @@ from bookbuild.site_links import dead_links
 from bookbuild.translation.apply import Translator
 from cheap_inference.settings import LOCALES, SOURCE_LOCALE
 from tests.book.accessibility import grave_violations
-from tests.book.book_site import BOOK, LABELS, WIDE
+from tests.book.book_site import BOOK, LABELS, NARROW, WIDE
 
 pytestmark = pytest.mark.site
 
@@ -140,6 +140,7 @@ def test_links_inside_the_site_lead_somewhere():
 
 
 def test_a_wide_table_is_scrolled_from_the_keyboard_and_keeps_its_caption_in_view(page, book_url):
+    page.set_viewport_size(NARROW)
     page.goto(f"{book_url}/en/fits.html")
     regions = page.get_by_role("region")
     place = regions.evaluate_all("all => all.findIndex((each) => each.scrollWidth > each.clientWidth)")
@@ -149,3 +150,12 @@ def test_a_wide_table_is_scrolled_from_the_keyboard_and_keeps_its_caption_in_vie
     page.wait_for_function("(node) => node.scrollLeft > 0", arg=table.element_handle())
     left = "node => node.getBoundingClientRect().left"
     assert table.locator("caption").evaluate(left) == pytest.approx(table.evaluate(left), abs=1)
+
+
+def test_a_laptop_shows_tables_and_code_whole_and_a_large_screen_keeps_lines_short(page, book_url):
+    page.goto(f"{book_url}/en/prefill-decode.html")
+    width = "(node) => node.getBoundingClientRect().width"
+    for size in (WIDE, {"width": 1600, "height": 900}):
+        page.set_viewport_size(size)
+        assert page.locator(".bd-article > section").first.evaluate(width) > 700
+        assert page.locator(".bd-article p").first.evaluate(width) <= 47 * 16
