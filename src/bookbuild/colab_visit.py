@@ -13,7 +13,7 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError, DeadKernelError
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
 from .colab_machine import ColabMachine, environment_there, make_machine
@@ -30,6 +30,8 @@ NOT_SOURCES = ("__pycache__", "*.egg-info")
 PACKAGE = "cheap-inference"
 #: What a reader may be made to wait for before the section begins.
 SETUP_SECONDS = 120
+#: No cell takes so long; one that hangs is given up, and the other notebooks are still run.
+CELL_SECONDS = 900
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,10 @@ def visited(
             reason = getattr(error, "ename", "") or "its kernel died"
             message = getattr(error, "evalue", "").strip().partition("\n")[0]
             raise BuildError(f"{slug} ({locale}) in Colab: {reason}: {message}".rstrip(": ")) from error
+        except CellTimeoutError as error:
+            raise BuildError(
+                f"{slug} ({locale}) in Colab: a cell took over {CELL_SECONDS} seconds"
+            ) from error
         finally:
             if kept:
                 write_notebook(kept / f"{slug}.ipynb", notebook)
@@ -114,7 +120,7 @@ def visited(
 def _run(notebook: NotebookNode, machine: ColabMachine) -> tuple[float, float]:
     """Execute in place; seconds to the end of the first code cell and of the last one."""
     ends: list[float] = []
-    client = NotebookClient(notebook, km=machine.kernel(), timeout=None)
+    client = NotebookClient(notebook, km=machine.kernel(), timeout=CELL_SECONDS)
     client.on_cell_executed = lambda **_: ends.append(time.monotonic())
     started = time.monotonic()
     with (machine.folder / "kernel.log").open("w", encoding="utf-8") as log:

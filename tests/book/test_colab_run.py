@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 from importlib import metadata
 
+import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 
 from bookbuild import colab_check, colab_visit
 from bookbuild.after_night import main as after_night
@@ -13,6 +15,8 @@ from bookbuild.colab_machine import environment_there, make_machine, with_requir
 from bookbuild.colab_visit import Visit, committed, copy_sources, publish, visited
 from bookbuild.contents import read_contents
 from bookbuild.errors import BuildError
+from bookbuild.layout import Layout
+from bookbuild.publication import Publication
 
 SECTION = "cache-size"
 
@@ -138,6 +142,17 @@ def test_a_commit_that_is_not_there_is_one_line(checkout, publication, tmp_path)
     with pytest.raises(BuildError, match=rf"^{SECTION} \(en\) in Colab: RuntimeError: .+"):
         visited(checkout, SECTION, "en", gone, kept=tmp_path)
     assert (tmp_path / f"{SECTION}.ipynb").exists()
+
+
+@pytest.mark.colab
+def test_a_cell_that_hangs_is_given_up_in_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(colab_visit, "CELL_SECONDS", 2)
+    published = Layout(tmp_path)
+    notebook = published.site / "notebooks" / "en" / f"{SECTION}.ipynb"
+    notebook.parent.mkdir(parents=True)
+    nbformat.write(new_notebook(cells=[new_code_cell("import time; time.sleep(600)")]), notebook)
+    with pytest.raises(BuildError, match=rf"^{SECTION} \(en\) in Colab: a cell took over 2 seconds$"):
+        visited(published, SECTION, "en", Publication("file:///nowhere", "0" * 40))
 
 
 @pytest.mark.colab
