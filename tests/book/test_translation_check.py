@@ -14,6 +14,7 @@ from bookbuild.translation.apply import Translator
 from bookbuild.translation.catalogues import read_catalogue, write_catalogue
 from bookbuild.translation.check import entry_problems, incomplete, problems_of
 from bookbuild.translation.commands import main
+from bookbuild.translation.sources import section_of
 from bookbuild.translation.strings import of_python, unreadable_calls
 from bookbuild.translation.terms import read_terms
 
@@ -201,3 +202,17 @@ def test_no_message_is_put_together_at_run_time(repository):
 def test_the_books_own_catalogues_are_complete_and_right(repository, locale):
     if (repository.translations / locale).is_dir():
         assert problems_of(repository, locale) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "section"),
+    [
+        ("fits", "fits"),
+        ("kv_cache_figures", "kv-cache"),
+        ("kv_cache", "kv-cache"),
+        ("kv_cached", None),
+        ("calculator", None),
+    ],
+)
+def test_strings_of_a_section_lie_in_its_own_catalogue(module, section):
+    assert section_of(module, ["fits", "kv-cache"]) == section

@@ -11,11 +11,13 @@ from transformers import LlamaConfig
 
 from cheap_inference import probes, records
 from cheap_inference.experiments import prefill_decode as experiment
+from cheap_inference.experiments import prefill_decode_binding as binding
 from cheap_inference.kv_cache import cache_length, forward
 from cheap_inference.models.load import LoadedModel, random_model
 from cheap_inference.quantity import Quantity
 from cheap_inference.render.words import Words
 from cheap_inference.views import prefill_decode as view
+from cheap_inference.views import prefill_decode_binding as binding_view
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "prefill-decode.md"
 WORDS = Words("en")
@@ -150,7 +152,7 @@ SECONDS = {
     ],
 )
 def test_the_largest_share_names_the_bound(samples, products, dispatch, bound):
-    found = experiment.budget(samples, positions=1, products=products, dispatch=dispatch, **SECONDS)
+    found = binding.budget(samples, positions=1, products=products, dispatch=dispatch, **SECONDS)
     assert list(found.bound) == bound
     assert (found.floor, found.compute) == pytest.approx((10, 4))
     assert found.kernel == pytest.approx(1000 * products - 10)
@@ -161,7 +163,7 @@ def test_the_largest_share_names_the_bound(samples, products, dispatch, bound):
 
 def test_products_that_outlast_the_reads_make_a_pass_compute_bound():
     more = SECONDS | {"macs": 400}  # 40 ms
-    found = experiment.budget([0.060], positions=40, products=0.045, dispatch=0.003, **more)
+    found = binding.budget([0.060], positions=40, products=0.045, dispatch=0.003, **more)
     assert found.bound == ("compute",)
     assert found.kernel == pytest.approx(5)
     assert found.rest == pytest.approx(60 - 45 - 3)
@@ -169,7 +171,7 @@ def test_products_that_outlast_the_reads_make_a_pass_compute_bound():
 
 def test_both_phases_get_a_budget(lm, monkeypatch):
     monkeypatch.setattr(probes, "_SECONDS", 0.01)
-    found = experiment.find_bounds(lm, prompt_tokens=8)
+    found = binding.find_bounds(lm, prompt_tokens=8)
     assert (found.prefill.positions, found.decode.positions) == (8, 1)
     assert found.prefill.macs_per_byte > 2 * found.decode.macs_per_byte
     assert found.above_floor.value == pytest.approx(found.decode.measured.value / found.decode.floor)
@@ -187,15 +189,13 @@ def phases(ratio):
 
 
 def budget(bound=("kernel",), rest=2.0, compute=2.0):
-    return experiment.Budget(1, measured(40.0, 38, 42, "ms"), 10.0, compute, 20.0, 8.0, rest, 0.25, bound)
+    return binding.Budget(1, measured(40.0, 38, 42, "ms"), 10.0, compute, 20.0, 8.0, rest, 0.25, bound)
 
 
 def bounds(decode):
     rate = measured(2**30, unit="bytes/s")
-    prefill = experiment.Budget(
-        40, measured(90.0, unit="ms"), 10.0, 50.0, 20.0, 8.0, 12.0, 10.0, ("compute",)
-    )
-    return experiment.Bounds(rate, rate, rate, 576, 1536, prefill, decode, measured(4.0))
+    prefill = binding.Budget(40, measured(90.0, unit="ms"), 10.0, 50.0, 20.0, 8.0, 12.0, 10.0, ("compute",))
+    return binding.Bounds(rate, rate, rate, 576, 1536, prefill, decode, measured(4.0))
 
 
 def decode(*ratios, predicted=1.1):
@@ -262,15 +262,15 @@ def test_the_figure_of_contexts_is_titled_by_what_was_found(ratio, said):
     ],
 )
 def test_the_verdict_names_what_binds(step, said):
-    shown = text(view.verdict(replayed(bounds=bounds(step)), WORDS))
+    shown = text(binding_view.verdict(replayed(bounds=bounds(step)), WORDS))
     assert all(words in shown for words in said)
 
 
 def test_the_shorter_of_reading_and_multiplying_is_left_out_of_the_stack():
-    shown = text(view.verdict(replayed(bounds=bounds(budget())), WORDS))
+    shown = text(binding_view.verdict(replayed(bounds=bounds(budget())), WORDS))
     assert "full bandwidth" in shown
     assert "full throughput" not in shown
-    shown = text(view.verdict(replayed(bounds=bounds(budget(compute=15.0))), WORDS))
+    shown = text(binding_view.verdict(replayed(bounds=bounds(budget(compute=15.0))), WORDS))
     assert "full bandwidth" not in shown
 
 
@@ -310,12 +310,18 @@ def test_tables_have_their_rows():
         decode=decode(ratio, ratio),
         turn=turn(measured(12.0)),
     )
-    rows = {"phases_table": 2, "budget_table": 6, "sides_table": 4, "decode_table": 3, "turn_table": 1}
-    for name, expected in rows.items():
-        shown = getattr(view, name)(record, WORDS)
-        assert len(shown.metadata["csv"].splitlines()) == expected + 1, name
-        assert 'class="marked"' in shown.data["text/html"], name
-    html = view.sides_table(record, WORDS).data["text/html"]
+    rows = {
+        view.phases_table: 2,
+        binding_view.budget_table: 6,
+        binding_view.sides_table: 4,
+        view.decode_table: 3,
+        view.turn_table: 1,
+    }
+    for draw, expected in rows.items():
+        shown = draw(record, WORDS)
+        assert len(shown.metadata["csv"].splitlines()) == expected + 1, draw
+        assert 'class="marked"' in shown.data["text/html"], draw
+    html = binding_view.sides_table(record, WORDS).data["text/html"]
     assert "[40, 576] × [576, 1536]" in html
     assert "kernel-bound" in html
 
@@ -329,8 +335,8 @@ def test_figures_are_drawn_in_either_case(rest):
         decode=decode(low if rest > 0 else high, low if rest > 0 else high),
         prefill=prompt_rows(measured(5.0, 4, 6), measured(2.0, 1.9, 2.1)),
     )
-    for name in ("timeline", "step_figure", "prefill_figure", "decode_figure"):
-        assert getattr(view, name)(record, Words("hi")).data["image/png"], name
+    for draw in (view.timeline, binding_view.step_figure, view.prefill_figure, view.decode_figure):
+        assert draw(record, Words("hi")).data["image/png"], draw
 
 
 def test_the_loop_of_the_notebook_prefills_once_and_then_feeds_single_tokens(lm):

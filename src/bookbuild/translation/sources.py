@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cheap_inference.claims import section_titles
@@ -34,12 +34,17 @@ def strings_template(layout: Layout) -> Template:
     )
     common += of_claims.pop("")
     for path in code_files(layout):
-        slug = path.stem.replace("_", "-")
-        place = places[slug] if path.parent.name == "views" and slug in places else common
+        place = places.get(section_of(path.stem, places), common) if path.parent.name == "views" else common
         place += strings.of_python(path.read_text(encoding="utf-8"), module=path.stem)
     for slug, messages in of_claims.items():
         places[slug] += messages
     return distributed({COMMON: common} | places)
+
+
+def section_of(module: str, slugs: Iterable[str]) -> str | None:
+    """The section that a module is named after, alone or with a word of its own behind (`x_y_figures`)."""
+    name = module.replace("_", "-") + "-"
+    return max((slug for slug in slugs if name.startswith(f"{slug}-")), key=len, default=None)
 
 
 def code_files(layout: Layout) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""Measurements of the section prefill-decode: the two phases of a request, and what binds each."""
+"""Measurements of the section prefill-decode: the two phases of a request, each beside its length."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from time import perf_counter
 import torch
 from torch.nn import functional
 
-from .. import cost, probes, timing
+from .. import cost, timing
 from ..generation import decode_step, prefill
 from ..kv_cache import cache_bytes, cache_length, cache_tensors, crop_to, filled_cache, new_cache
 from ..models.load import LoadedModel, chapter_config
@@ -113,42 +113,6 @@ class Turn:
     rows: tuple[TurnRow, ...]
 
 
-@dataclass(frozen=True)
-class Budget:
-    """Where one pass's milliseconds went.
-
-    `floor` reads the weights once at the measured bandwidth while `compute` does the products at the
-    measured throughput; `kernel` is what the library's products took beyond the longer of the two,
-    `overhead` what dispatch took, `rest` what is left (negative where the parts overlap).
-    `bound` names the largest share, or two that the pass's own spread cannot tell apart.
-    """
-
-    positions: int
-    measured: Quantity
-    floor: float
-    compute: float
-    kernel: float
-    overhead: float
-    rest: float
-    macs_per_byte: float
-    bound: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """What this machine reaches, and what binds the two phases on it. A product is [positions, rows] x
-    [rows, columns]."""
-
-    read_bandwidth: Quantity
-    matvec_bandwidth: Quantity
-    throughput: Quantity
-    product_rows: int
-    product_columns: int
-    prefill: Budget
-    decode: Budget
-    above_floor: Quantity
-
-
 def time_request(lm: LoadedModel, serve: Serve, *, prompt_tokens: int, new_tokens: int) -> Phases:
     """Serve the same request several times, the phases alternating, and split its clock."""
     prompt = prompt_ids(lm, prompt_tokens)
@@ -176,10 +140,10 @@ def split_clock(served: list[list[float]], *, prompt_tokens: int) -> Phases:
     return Phases(
         prompt_tokens=prompt_tokens,
         steps=steps,
-        first_token=_milliseconds(first),
-        decode=_milliseconds(rest),
-        prompt_token=_milliseconds(each_prompt),
-        decoded_token=_milliseconds(each_step),
+        first_token=milliseconds(first),
+        decode=milliseconds(rest),
+        prompt_token=milliseconds(each_prompt),
+        decoded_token=milliseconds(each_step),
         prompt_tokens_per_second=Quantity.of_samples([1 / each for each in each_prompt], unit="tokens/s"),
         tokens_per_second=Quantity.of_samples([1 / each for each in each_step], unit="tokens/s"),
         ratio=timing.ratio(each_step, each_prompt),
@@ -191,14 +155,14 @@ def time_prefill(lm: LoadedModel) -> tuple[PrefillRow, ...]:
     """Prompts of several lengths, in turns, each into an empty cache."""
     prompts = {tokens: prompt_ids(lm, tokens) for tokens in PROMPTS}
     prefill(lm.model, prompts[PROMPTS[0]], new_cache(lm.config))  # warm; a call at every length is too long
-    samples = _interleaved(
+    samples = interleaved(
         {n: lambda ids=ids: prefill(lm.model, ids, new_cache(lm.config)) for n, ids in prompts.items()},
         lm,
         repeats=PROMPT_REPEATS,
         warmup=0,
     )
     return tuple(
-        PrefillRow(n, _milliseconds(times), _milliseconds([time / n for time in times]))
+        PrefillRow(n, milliseconds(times), milliseconds([time / n for time in times]))
         for n, times in samples.items()
     )
 
@@ -206,20 +170,20 @@ def time_prefill(lm: LoadedModel) -> tuple[PrefillRow, ...]:
 def time_decode(lm: LoadedModel) -> Decode:
     """One token after caches of several lengths, in turns, every cache cut back before every call."""
     shape = cost.Shape.from_config(lm.config)
-    caches = {n: _filled(lm, n) for n in contexts_of(lm.config)}
+    caches = {n: filled(lm, n) for n in contexts_of(lm.config)}
     sizes = {n: cache_bytes(cache) for n, cache in caches.items()}
     weights = cost.step_weight_bytes(shape, bytes_per_element=lm.dtype.itemsize)
     steps, appends, attends = _decode_samples(lm, shape, caches)
     rows = tuple(
         DecodeRow(
             context=n,
-            step=_milliseconds(steps[n]),
+            step=milliseconds(steps[n]),
             ratio=timing.ratio(steps[n], steps[SHORTEST]),
             predicted=(weights + size) / (weights + sizes[SHORTEST]),
             cache_bytes=size,
             share=size / weights,
-            append=_milliseconds(appends[n]),
-            attend=_milliseconds(attends[n]),
+            append=milliseconds(appends[n]),
+            attend=milliseconds(attends[n]),
         )
         for n, size in sizes.items()
     )
@@ -263,7 +227,7 @@ def _decode_samples(lm: LoadedModel, shape: cost.Shape, caches: dict) -> tuple[d
 
     parts = (step, append, attend)
     calls = {(part, n): lambda part=part, c=c: part(c) for part in parts for n, c in caches.items()}
-    samples = _interleaved(calls, lm, repeats=STEP_REPEATS, before=cut_back)
+    samples = interleaved(calls, lm, repeats=STEP_REPEATS, before=cut_back)
     return tuple({n: samples[part, n] for n in caches} for part in parts)
 
 
@@ -292,13 +256,13 @@ def _turn_row(lm: LoadedModel, history: int) -> TurnRow:
         crop_to(cache, min(history, cache_length(cache)))
 
     calls = {"recomputed": recompute, "reused": reuse}
-    samples = _interleaved(calls, lm, repeats=TURN_REPEATS, warmup=0, before=cut_back)
+    samples = interleaved(calls, lm, repeats=TURN_REPEATS, warmup=0, before=cut_back)
     cut_back()
     tokens = {name: int(rows.argmax()) for name, rows in logits.items()}
     return TurnRow(
         history=history,
-        recomputed=_milliseconds(samples["recomputed"]),
-        reused=_milliseconds(samples["reused"]),
+        recomputed=milliseconds(samples["recomputed"]),
+        reused=milliseconds(samples["reused"]),
         ratio=timing.ratio(samples["recomputed"], samples["reused"]),
         cache_bytes=cache_bytes(cache),
         same_token=tokens["recomputed"] == tokens["reused"],
@@ -306,113 +270,17 @@ def _turn_row(lm: LoadedModel, history: int) -> TurnRow:
     )
 
 
-def find_bounds(lm: LoadedModel, *, prompt_tokens: int) -> Bounds:
-    """Measure the machine, then say of both phases which share of the time is the largest."""
-    shape = cost.Shape.from_config(lm.config)
-    passes = _both_phases(lm, prompt_tokens)
-    bandwidth = probes.read_bandwidth(lm.device)
-    matvec = probes.matvec_bandwidth(lm.model)
-    throughput = probes.matmul_throughput(lm.device, dtype=lm.dtype)
-    dispatch = probes.dispatch_overhead(lm.config, dtype=lm.dtype, device=lm.device)
-    weights = cost.step_weight_bytes(shape, bytes_per_element=lm.dtype.itemsize)
-    products = {1: weights / matvec.value, prompt_tokens: prompt_products_seconds(lm, prompt_tokens)}
-    budgets = {
-        phase: budget(
-            samples,
-            positions=positions,
-            weight_bytes=weights,
-            macs=cost.pass_macs(shape, queries=positions, keys=keys, head="last"),
-            bandwidth=bandwidth.value,
-            throughput=throughput.value,
-            products=products[positions],
-            dispatch=dispatch.value,
-        )
-        for phase, positions, keys, samples in (
-            ("prefill", prompt_tokens, prompt_tokens, passes["prefill"]),
-            ("decode", 1, prompt_tokens + 1, passes["decode"]),
-        )
-    }
-    step, floor = budgets["decode"].measured, budgets["decode"].floor
-    above = Quantity(step.value / floor, "ratio", step.low / floor, step.high / floor, step.n)
-    return Bounds(
-        bandwidth, matvec, throughput, shape.hidden, shape.intermediate, above_floor=above, **budgets
-    )
-
-
-def budget(
-    samples: list[float],
-    *,
-    positions: int,
-    weight_bytes: int,
-    macs: int,
-    bandwidth: float,
-    throughput: float,
-    products: float,
-    dispatch: float,
-) -> Budget:
-    """Divide the median of `samples` (seconds, like `products` and `dispatch`) into its causes."""
-    measured = _milliseconds(samples)
-    floor, compute = weight_bytes / bandwidth, macs / throughput
-    kernel = products - max(floor, compute)
-    shares = {"memory": floor, "compute": compute, "kernel": kernel, "overhead": dispatch}
-    shares = {name: MILLISECONDS * seconds for name, seconds in shares.items()}
-    return Budget(
-        positions=positions,
-        measured=measured,
-        floor=shares["memory"],
-        compute=shares["compute"],
-        kernel=shares["kernel"],
-        overhead=shares["overhead"],
-        rest=measured.value - MILLISECONDS * (max(floor, compute) + kernel + dispatch),
-        macs_per_byte=macs / weight_bytes,
-        bound=largest_shares(shares, spread=measured.high - measured.low),
-    )
-
-
-def largest_shares(shares: Mapping[str, float], *, spread: float) -> tuple[str, ...]:
-    """Name of the largest share, and of the second where `spread` is more than what lies between them."""
-    first, second = sorted(shares, key=shares.get, reverse=True)[:2]
-    return (first, second) if shares[first] - shares[second] < spread else (first,)
-
-
-@torch.inference_mode()
-def prompt_products_seconds(lm: LoadedModel, positions: int) -> float:
-    """Fastest time of this model's own matrix products over `positions` rows, nothing in between.
-
-    The output head is applied to one row, as a prefill needs it. The counterpart for a prompt of
-    `probes.matvec_bandwidth`, quoted at its best sample for the same reason.
-    """
-    head = lm.model.get_output_embeddings()
-    layers = [module for module in lm.model.modules() if isinstance(module, torch.nn.Linear)]
-    pairs = [
-        (torch.ones(1 if layer is head else positions, layer.in_features).to(layer.weight), layer.weight)
-        for layer in layers
-    ]
-
-    def multiply_all() -> None:
-        for rows, weight in pairs:
-            functional.linear(rows, weight)
-
-    return min(_interleaved({"products": multiply_all}, lm, repeats=STEP_REPEATS)["products"])
-
-
-def _both_phases(lm: LoadedModel, prompt_tokens: int) -> dict[str, list[float]]:
-    prompt, cache = prompt_ids(lm, prompt_tokens), _filled(lm, prompt_tokens)
-    calls = {
-        "prefill": lambda: prefill(lm.model, prompt, new_cache(lm.config)),
-        "decode": lambda: decode_step(lm.model, prompt[:, :1], cache),
-    }
-    return _interleaved(calls, lm, repeats=STEP_REPEATS, before=lambda: crop_to(cache, prompt_tokens))
-
-
-def _filled(lm: LoadedModel, tokens: int) -> object:
+def filled(lm: LoadedModel, tokens: int) -> object:
+    """A cache that holds `tokens` tokens of any content."""
     return filled_cache(lm.config, tokens=tokens, dtype=lm.dtype, device=lm.device)
 
 
-def _interleaved(calls: Mapping, lm: LoadedModel, **options: object) -> dict:
+def interleaved(calls: Mapping, lm: LoadedModel, **options: object) -> dict:
+    """`timing.interleaved` on the model's device, in inference mode."""
     with torch.inference_mode():
         return timing.interleaved(calls, device=lm.device, **options)
 
 
-def _milliseconds(seconds: list[float]) -> Quantity:
+def milliseconds(seconds: list[float]) -> Quantity:
+    """Samples in seconds as median and interquartile range in milliseconds."""
     return Quantity.of_samples([MILLISECONDS * sample for sample in seconds], unit="ms")
