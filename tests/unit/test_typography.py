@@ -54,6 +54,20 @@ def test_polish(plain, expected):
     assert typeset(expected, "pl") == expected
 
 
+@pytest.mark.parametrize(
+    ("plain", "expected"),
+    [
+        ("The chapter's shape", "The chapter’s shape"),
+        ("the products' actual time", "the products’ actual time"),
+        ("plain decoding's**, in 12", "plain decoding’s**, in 12"),
+        ("`page's` and 'single' marks", "`page's` and 'single' marks"),
+    ],
+)
+def test_english_apostrophes(plain, expected):
+    assert typeset(plain, "en") == expected
+    assert typeset(expected, "en") == expected
+
+
 @pytest.mark.parametrize("locale", LOCALES)
 @pytest.mark.parametrize(
     ("plain", "expected"),

@@ -1,10 +1,11 @@
-"""Spaces that a language's typography asks for, put in by code: translators write plain ones.
+"""Signs that a language's typography asks for, put in by code: authors and translators write plain ones.
 
-French sets a narrow space before ; ! ? and a full one before : and inside « », none of which may
-break a line. Polish keeps a word of one letter with the next. Numbers typed in prose get the locale's
-own separator of thousands; in every language a number keeps its unit. Code, mathematics, links, tags
-and placeholders are left alone, and so is what a translation has in italics word for word as the English
-text: the titles of English papers.
+English strings of the code get curved apostrophes, which Sphinx gives the prose. French sets a narrow
+space before ; ! ? and a full one before : and inside « », none of which may break a line. Polish keeps a
+word of one letter with the next. Numbers typed in prose get the locale's own separator of thousands; in
+every language a number keeps its unit. Code, mathematics, links, tags and placeholders are left alone,
+and so is what a translation has in italics word for word as the English text: the titles of English
+papers.
 """
 
 from __future__ import annotations
@@ -34,12 +35,13 @@ PERCENT = re.compile(r"(?<=\d) (?=%)")
 UNIT = re.compile(
     rf"(?<=[\d{STAND_IN}])(\*{{0,2}}) (?=(?:[mµ]?s|[KMGT]i[Bo]|[kMGT]?B|[kMG]o|×)(?:/s)?(?![\w'’]))"
 )
+APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)|(?<=s)'(?=\s)")
 EQUATION = re.compile(rf"(?<!\w)([^\W\d_]|{STAND_IN}) = (?=[\d{STAND_IN}])")
 
 
 @lru_cache(maxsize=4096)
 def typeset(text: str, locale: str, *, source: str = "") -> str:
-    """The text with the spaces of the language's typography.
+    """The text with the signs and spaces of the language's typography.
 
     Args:
         source: the English text that it translates; what both have in italics is English.
@@ -80,5 +82,6 @@ def _both(first: Callable[[str], str], second: Callable[[str], str]) -> Callable
 
 
 RULES = {locale: _numbers(locale) for locale in SPACED_THOUSANDS}
+RULES["en"] = _both(lambda text: APOSTROPHE.sub("’", text), _unbroken)
 RULES["fr"] = _both(RULES["fr"], _french)
 RULES["pl"] = _both(RULES["pl"], _polish)
