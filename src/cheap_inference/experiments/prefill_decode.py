@@ -1,4 +1,4 @@
-"""Measurements of the section prefill-decode: the two phases of a request, each beside its length."""
+"""Measurements of the section prefill-decode: the two phases of a request, over lengths of prompt, cache and history."""
 
 from __future__ import annotations
 
