@@ -86,7 +86,7 @@ def test_both_loops_agree_and_a_wrong_model_would_not(tiny_llama, monkeypatch):
     assert not experiment.loops_agree(tiny_llama, prompt, 12)
 
 
-@pytest.mark.parametrize(("identical", "says"), [(True, "the same 64 tokens"), (False, "do not write")])
+@pytest.mark.parametrize(("identical", "says"), [(True, "The first 64 tokens"), (False, "do not write")])
 def test_the_page_says_how_many_tokens_both_loops_wrote(identical, says):
     peaks = SimpleNamespace(identical=identical, headline=256, compared_tokens=64)
     text = view.identity(SimpleNamespace(peaks=peaks), Words("en")).data["text/plain"]

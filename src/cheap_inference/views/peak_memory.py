@@ -51,7 +51,7 @@ def identity(record: SimpleNamespace, words: Words) -> Display:
     """Same tokens out?"""
     if record.peaks.identical:
         return sentence(
-            words.gettext("Both loops write the same {n} tokens.").format(
+            words.gettext("The first {n} tokens of both loops are the same.").format(
                 n=words.number(record.peaks.compared_tokens)
             )
         )
