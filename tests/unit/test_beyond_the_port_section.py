@@ -13,6 +13,7 @@ import torch
 from cheap_inference import claims, records
 from cheap_inference.engine import Engine
 from cheap_inference.errors import UserError
+from cheap_inference.experiments import port_clients
 from cheap_inference.experiments.beyond_the_port import watch_from_outside
 from cheap_inference.render.words import Words
 from cheap_inference.serving import endpoint
@@ -49,7 +50,7 @@ def lm(make_model):
 
 @pytest.fixture(scope="module")
 def record(lm):
-    """A run of the section, its steps as slow as a real model's: else the crowd is gone before one more comes."""
+    """A run of the section, its steps as slow as a real model's: times are compared."""
     quick = Engine.decode
     before = set(threading.enumerate())
     with pytest.MonkeyPatch.context() as patched:
@@ -92,6 +93,32 @@ def test_who_hangs_up_is_not_answered_to_the_end(record):
     assert hung_up.heard <= hung_up.made < hung_up.asked
     assert hung_up.same_slot
     assert hung_up.until_reused < hung_up.rest
+
+
+def test_a_crowd_that_comes_slowly_to_a_fast_engine_is_still_all_there_when_it_starts(lm, monkeypatch):
+    quick, accepted = Engine.decode, port_clients._accepted
+    steps_during_sending = []
+
+    def slowly(*arguments, **asked):
+        time.sleep(0.1)
+        future = accepted(*arguments, **asked)
+        steps_during_sending.append(steps)
+        return future
+
+    def decode(engine):
+        nonlocal steps
+        steps += 1
+        time.sleep(0.01)
+        return quick(engine)
+
+    steps = 0
+    monkeypatch.setattr(Engine, "decode", decode)
+    monkeypatch.setattr(port_clients, "_accepted", slowly)
+    watched = watch_from_outside(lm, endpoint.completions, **SETTINGS)
+    crowd, hanging_up = steps_during_sending[:4], steps_during_sending[4:]
+    assert len(set(crowd)) == len(set(hanging_up)) == 1
+    assert watched.refused.retry_after
+    assert watched.hung_up.same_slot
 
 
 def test_a_crowd_that_is_served_at_once_is_an_error_that_says_what_to_do(lm, monkeypatch):

@@ -52,7 +52,8 @@ class Seen:
 
 @dataclass(frozen=True)
 class Crowd:
-    """Requests sent one right after another, as many as there are slots and places in the queue.
+    """Requests sent one right after another, as many as there are slots and places in the queue, to a loop
+    that is held until all are there.
 
     In seconds: `step` a decode step of the engine, `gap` the time between two events of a stream,
     `delivery` the time from a first token's making to its arrival. `tokens_per_second` counts all streams
@@ -98,7 +99,7 @@ def watch_from_outside(
         steps.clear()
         taken: list[float] = []
         answers, refused = crowd_and_one_more(
-            url, prompts, max_tokens=answer_tokens, crowd_done=lambda: taken.extend(steps)
+            url, service, prompts, max_tokens=answer_tokens, crowd_done=lambda: taken.extend(steps)
         )
         pairs = list(zip(answers, service.tickets[tickets:], strict=False))  # the late one comes after them
         crowd = _crowd(lm, service, pairs, taken)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -13,6 +14,7 @@ from typing import Any
 
 from ..errors import UserError
 from ..serving.client import Answer, Refusal, ask, ask_patiently
+from ..serving.live_batch import LiveBatch
 from ..serving.service import CompletionService
 
 #: Events after which a client hangs up, and what the one behind it asks for.
@@ -52,10 +54,25 @@ def gaps(answer: Answer) -> list[float]:
     return [later - earlier for earlier, later in pairwise(answer.arrivals)]
 
 
+@contextmanager
+def held(batch: LiveBatch) -> Iterator[None]:
+    """Nothing is computed in the `with` block: on a fast machine one would be done before the next has come."""
+    batch.held = True
+    try:
+        yield
+    finally:
+        batch.held = False
+
+
 def crowd_and_one_more(
-    url: str, prompts: Sequence[str], *, max_tokens: int, crowd_done: Callable[[], object]
+    url: str,
+    service: CompletionService,
+    prompts: Sequence[str],
+    *,
+    max_tokens: int,
+    crowd_done: Callable[[], object],
 ) -> tuple[list[Answer], Refused]:
-    """Send all prompts one right after another, then one that finds everything taken.
+    """Send all prompts while the loop is held, let it go, and send one that finds everything taken.
 
     `crowd_done` is called when the last answer but that of the late one has ended.
 
@@ -63,7 +80,8 @@ def crowd_and_one_more(
         UserError: somebody was done before the last one came, so that it was not refused.
     """
     with ThreadPoolExecutor(len(prompts) + 1, thread_name_prefix="client") as clients:
-        running = [_accepted(clients, url, prompt, max_tokens=max_tokens) for prompt in prompts]
+        with held(service.batch):
+            running = [_accepted(clients, url, prompt, max_tokens=max_tokens) for prompt in prompts]
         start = perf_counter()
         late = clients.submit(ask_patiently, url, prompts[0], max_tokens=max_tokens, tries=TRIES)
         answers = [future.result(LIMIT) for future in running]
@@ -76,12 +94,13 @@ def crowd_and_one_more(
 
 
 def hang_up(url: str, service: CompletionService, prompt: str, *, max_tokens: int) -> HungUp:
-    """Fill the slots, let one more wait, and hang up in the first slot."""
+    """Fill the slots and let one more wait while the loop is held, then hang up in the first slot."""
     slots, before = len(service.batch.slots), len(service.tickets)
     with ThreadPoolExecutor(slots + 1, thread_name_prefix="client") as clients:
-        leaving = _accepted(clients, url, prompt, max_tokens=max_tokens, hang_up_after=HEARD)
-        staying = [_accepted(clients, url, prompt, max_tokens=max_tokens) for _ in range(slots - 1)]
-        waiting = _accepted(clients, url, prompt, max_tokens=SHORT_ANSWER)
+        with held(service.batch):
+            leaving = _accepted(clients, url, prompt, max_tokens=max_tokens, hang_up_after=HEARD)
+            staying = [_accepted(clients, url, prompt, max_tokens=max_tokens) for _ in range(slots - 1)]
+            waiting = _accepted(clients, url, prompt, max_tokens=SHORT_ANSWER)
         left, *others = [future.result(LIMIT) for future in (leaving, *staying, waiting)]
     abandoned, *_, waited = service.tickets[before:]
     return HungUp(

@@ -22,6 +22,8 @@ from ..scheduling import Executor, Request, admit
 FinishReason = Literal["stop", "length"]
 #: Decode steps whose median prices the next ones.
 RECENT_STEPS = 16
+#: Seconds after which a loop that is held looks again.
+HELD_SECONDS = 0.001
 
 
 class LiveExecutor(Executor, Protocol):
@@ -69,7 +71,11 @@ class Ticket:
 
 
 class LiveBatch:
-    """Slots, a queue of limited length, and the loop that serves both."""
+    """Slots, a queue of limited length, and the loop that serves both.
+
+    Attributes:
+        held: while true, requests are taken in or refused and nothing is computed. Any thread may set it.
+    """
 
     def __init__(
         self,
@@ -85,6 +91,7 @@ class LiveBatch:
         self.slots: list[Ticket | None] = [None] * slots
         self.waiting: deque[Ticket] = deque()
         self.step_seconds: deque[float] = deque(maxlen=RECENT_STEPS)
+        self.held = False
         self._queue_places = queue_places
         self._work = asyncio.Event()
         self._open = True
@@ -131,7 +138,10 @@ class LiveBatch:
             try:
                 while True:
                     await self._work.wait()
-                    await self._round(in_engine)
+                    if self.held:
+                        await asyncio.sleep(HELD_SECONDS)
+                    else:
+                        await self._round(in_engine)
             finally:
                 self._open = False
                 for ticket in [*self.waiting, *filter(None, self.slots)]:
