@@ -117,6 +117,7 @@ def test_a_crowd_that_comes_slowly_to_a_fast_engine_is_still_all_there_when_it_s
     watched = watch_from_outside(lm, endpoint.completions, **SETTINGS)
     crowd, hanging_up = steps_during_sending[:4], steps_during_sending[4:]
     assert len(set(crowd)) == len(set(hanging_up)) == 1
+    assert all(0 <= seen.queued <= seen.time_to_first_token for seen in watched.crowd.seen)
     assert watched.refused.retry_after
     assert watched.hung_up.same_slot
 

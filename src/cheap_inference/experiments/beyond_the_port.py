@@ -34,15 +34,14 @@ class Alone:
 class Seen:
     """One request of the crowd, in seconds by the client's watch; `queued` and `prefill` by the server's.
 
-    `arrivals` and `sent` are counted from the first request's sending; an arrival is an event's. `queued`
-    lasts until a slot is free, `prefill` from then to the first token: the prompts of others that got a
-    slot in the same moment may stand before it. `gap` is the median time between two events, None with one event.
+    All is counted from the moment when the whole crowd was there; an arrival is an event's. `queued` lasts
+    until a slot is free, `prefill` from then to the first token: the prompts of others that got a slot in
+    the same moment may stand before it. `gap` is the median time between two events, None with one event.
     """
 
     prompt_tokens: int
     events: int
     finish_reason: str
-    sent: float
     queued: float
     prefill: float
     time_to_first_token: float
@@ -98,11 +97,11 @@ def watch_from_outside(
         tickets, steps = len(service.tickets), service.batch.engine.decode_seconds
         steps.clear()
         taken: list[float] = []
-        answers, refused = crowd_and_one_more(
+        answers, refused, start = crowd_and_one_more(
             url, service, prompts, max_tokens=answer_tokens, crowd_done=lambda: taken.extend(steps)
         )
         pairs = list(zip(answers, service.tickets[tickets:], strict=False))  # the late one comes after them
-        crowd = _crowd(lm, service, pairs, taken)
+        crowd = _crowd(lm, service, pairs, taken, start)
         left = hang_up(url, service, prompts[0], max_tokens=answer_tokens)
     return Watched(
         **settings, capacity=service.batch.capacity, alone=alone, crowd=crowd, refused=refused, hung_up=left
@@ -123,9 +122,10 @@ def _crowd(
     service: CompletionService,
     pairs: Sequence[tuple[Answer, Ticket]],
     steps: Sequence[float],
+    start: float,
 ) -> Crowd:
     answers, tickets = zip(*pairs, strict=True)
-    start, end = answers[0].sent, max(answer.arrivals[-1] for answer in answers)
+    end = max(answer.arrivals[-1] for answer in answers)
     delivery = [answer.arrivals[0] - ticket.first_token for answer, ticket in pairs]
     identical, excused = _own_tokens(lm, service, tickets)
     return Crowd(
@@ -163,10 +163,9 @@ def _seen(answer: Answer, ticket: Ticket, start: float) -> Seen:
         prompt_tokens=ticket.request.prompt_tokens,
         events=len(answer.arrivals),
         finish_reason=answer.finish_reason,
-        sent=answer.sent - start,
-        queued=ticket.admitted - ticket.request.arrival,
+        queued=ticket.admitted - start,
         prefill=ticket.first_token - ticket.admitted,
-        time_to_first_token=answer.arrivals[0] - answer.sent,
+        time_to_first_token=answer.arrivals[0] - start,
         gap=Quantity.of_samples(between, unit="s") if between else None,
         arrivals=tuple(arrival - start for arrival in answer.arrivals),
     )

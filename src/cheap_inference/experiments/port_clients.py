@@ -71,10 +71,11 @@ def crowd_and_one_more(
     *,
     max_tokens: int,
     crowd_done: Callable[[], object],
-) -> tuple[list[Answer], Refused]:
+) -> tuple[list[Answer], Refused, float]:
     """Send all prompts while the loop is held, let it go, and send one that finds everything taken.
 
-    `crowd_done` is called when the last answer but that of the late one has ended.
+    `crowd_done` is called when the last answer but that of the late one has ended. The third result is when the
+    loop was let go, in `perf_counter` seconds.
 
     Raises:
         UserError: somebody was done before the last one came, so that it was not refused.
@@ -82,7 +83,7 @@ def crowd_and_one_more(
     with ThreadPoolExecutor(len(prompts) + 1, thread_name_prefix="client") as clients:
         with held(service.batch):
             running = [_accepted(clients, url, prompt, max_tokens=max_tokens) for prompt in prompts]
-        start = perf_counter()
+            start = perf_counter()
         late = clients.submit(ask_patiently, url, prompts[0], max_tokens=max_tokens, tries=TRIES)
         answers = [future.result(LIMIT) for future in running]
         crowd_done()
@@ -90,7 +91,7 @@ def crowd_and_one_more(
     if not refusals:
         raise UserError("A place was free before one more could come: set longer answer_tokens.")
     waits = tuple(refusal.retry_after for refusal in refusals)
-    return answers, Refused(refusals[0].seconds, waits, answer.arrivals[0] - start)
+    return answers, Refused(refusals[0].seconds, waits, answer.arrivals[0] - start), start
 
 
 def hang_up(url: str, service: CompletionService, prompt: str, *, max_tokens: int) -> HungUp:

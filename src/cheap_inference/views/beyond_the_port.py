@@ -48,7 +48,7 @@ def timeline_figure(record: SimpleNamespace, words: Words) -> Display:
         axes.set_title(words.gettext("Wait, then prompt, then one pace for all"))
         axes.set_yticks(range(len(seen)), [words.number(place + 1) for place in range(len(seen))])
         axes.set_ylabel(words.gettext("request"))
-        axes.set_xlabel(words.gettext("seconds since the first request was sent"))
+        axes.set_xlabel(words.gettext("seconds since all requests were there"))
         axes.grid(False, axis="y")
         axes.set_xlim(left=0)
         axes.invert_yaxis()
@@ -71,10 +71,7 @@ def timeline_figure(record: SimpleNamespace, words: Words) -> Display:
 def _timeline(axes: Axes, place: int, request: SimpleNamespace) -> None:
     """One row; the prefill ends where the first event comes."""
     first = request.arrivals[0]
-    spans = [
-        (request.sent, first - request.prefill - request.sent),
-        (first - request.prefill, request.prefill),
-    ]
+    spans = [(0, first - request.prefill), (first - request.prefill, request.prefill)]
     axes.broken_barh(spans, (place - 0.3, 0.6), facecolors=[WAITING, PREFILL])
     axes.vlines(request.arrivals, place - 0.3, place + 0.3, color=DECODE, linewidth=1.4)
 
